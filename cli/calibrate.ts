@@ -1,6 +1,6 @@
 import type { Command } from "commander";
+import type { WeightBits } from "../engine/backend.ts";
 import { type BackendName, defaultBackend } from "../engine/backends.ts";
-import type { WeightBits } from "../engine/onnx/quantized.ts";
 import { calibrate } from "../lab/calibrate/calibrate.ts";
 import type { PartNames } from "../lab/run/configuration.ts";
 import type { NamedNumbers } from "../lab/run/simulation-options.ts";

@@ -38,9 +38,10 @@ async function examine(options: DoctorCommandOptions): Promise<void> {
 }
 
 function text(findings: readonly Finding[], ok: boolean): string {
-  const lines = findings.map(
-    ({ what, ok: fine, found }) => `  ${fine ? colors.green("✓") : colors.red("✗")} ${what.padEnd(14)}${found}`,
-  );
+  const lines = findings.map(({ what, ok, optional, found }) => `  ${markOf(ok, optional)} ${what.padEnd(14)}${found}`);
   const verdict = ok ? "All checks passed." : "Some checks failed: see ✗.";
   return [...lines, "", verdict].join("\n");
 }
+
+const markOf = (ok: boolean, optional: boolean | undefined) =>
+  ok ? colors.green("✓") : optional ? colors.dim("–") : colors.red("✗");

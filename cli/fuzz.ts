@@ -1,17 +1,19 @@
 import { type Command, Option } from "commander";
 import { counted } from "../core/counted.ts";
 import { InputError } from "../core/errors.ts";
+import type { BackendName } from "../engine/backends.ts";
 import { beat, fuzz } from "../lab/fuzz/fuzz.ts";
 import { type KindName, kindNames } from "../lab/fuzz/kinds.ts";
 import { beatText } from "./fuzz/beat-report.ts";
 import { fuzzText } from "./fuzz/report.ts";
 import { parseSide } from "./fuzz/sides.ts";
-import { commaList, decimalNumber, path, wholeNumber } from "./input/options.ts";
+import { commaList, decimalNumber, engineTargetOption, path, wholeNumber } from "./input/options.ts";
 import { interruption, withEngine } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 
 interface FuzzOptions {
+  readonly target: BackendName;
   readonly against: readonly KindName[];
   readonly beat?: readonly string[];
   readonly cases?: number;
@@ -50,6 +52,7 @@ export function addFuzz(program: Command): void {
         .argParser(parseKinds)
         .default(kindNames, "all"),
     )
+    .addOption(engineTargetOption("fuzz compares an engine with the simulator and with itself"))
     .option("--beat <A B...>", "find the smallest trace on which A has fewer hits than B")
     .option("--cases <N>", "cases of each search (default: 1,000; with --beat 50,000)", wholeNumber("--cases", 1))
     .option("--minutes <M>", "start no case after M minutes", minutes)
@@ -74,12 +77,12 @@ function minutes(text: string): number {
   throw new InputError(`--minutes is ${text}, expected a number above 0`);
 }
 
-async function fuzzOrBeat({ beat: texts, ...options }: FuzzOptions, command: Command): Promise<void> {
+async function fuzzOrBeat({ beat: texts, target: backend, ...options }: FuzzOptions, command: Command): Promise<void> {
   const progress = new Progress();
   const control = { progress: progress.follow, signal: interruption };
   try {
     if (texts !== undefined) {
-      for (const name of ["against", "replay"])
+      for (const name of ["against", "replay", "target"])
         if (command.getOptionValueSource(name) === "cli")
           throw new InputError(`--beat and --${name} exclude each other`);
       const { report, run } = await withEngine(() => beat(parseSides(texts), { ...options, ...control }));
@@ -87,7 +90,7 @@ async function fuzzOrBeat({ beat: texts, ...options }: FuzzOptions, command: Com
       print(`${options.json ? JSON.stringify(report, undefined, 2) : beatText(run)}\n`);
       if (run.interrupted) process.exitCode = interruptedCode;
     } else {
-      const { report, fuzzed } = await withEngine(() => fuzz({ ...options, ...control }));
+      const { report, fuzzed } = await withEngine(() => fuzz({ ...options, ...control, backend }));
       progress.done();
       print(`${options.json ? JSON.stringify(report, undefined, 2) : fuzzText(fuzzed)}\n`);
       if (report.found > 0) process.exitCode = foundCode;

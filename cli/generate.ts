@@ -1,6 +1,5 @@
-import { availableParallelism } from "node:os";
-import { type Command, Option } from "commander";
-import { defaultBackend } from "../engine/backends.ts";
+import type { Command } from "commander";
+import type { BackendName } from "../engine/backends.ts";
 import { isRandom } from "../engine/model/load.ts";
 import type { TextCodec } from "../engine/model/tokenizer.ts";
 import { Interrupted } from "../lab/control.ts";
@@ -9,7 +8,7 @@ import type { TimedCompletion } from "../lab/generate/generate-all.ts";
 import { addSamplingOptions } from "./generate/generate-options.ts";
 import { logprobTable, statusLine } from "./generate/generate-report.ts";
 import { readPrompts } from "./generate/prompts.ts";
-import { bitsOption, wholeNumber } from "./input/options.ts";
+import { bitsOption, engineTargetOption, wholeNumber } from "./input/options.ts";
 import { interruption, isEnding, withEngine } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { colors } from "./output/table.ts";
@@ -25,20 +24,15 @@ Examples:
 All prompts share one cache: each reuses the prefix that it has in common with
 earlier ones. A dash reads prompts from standard input, one per line.`;
 
-const threads = new Option("--threads <N>", "threads of the model's operators")
-  .argParser(wholeNumber("--threads", 1, 1024))
-  .default(availableParallelism(), "all");
-
 export function addGenerate(program: Command): void {
   const command = program
     .command("generate")
-    .description(
-      `generate text with a real model on ${defaultBackend.device} and show how much of each prompt was cached`,
-    )
+    .description("generate text with a real model and show how much of each prompt was cached")
     .argument("<PROMPTS...>", "prompts, completed one after the other; - reads standard input")
     .option("--model <MODEL>", "model folder (Hugging Face layout), or random:NAME for random weights", "random:tiny")
+    .addOption(engineTargetOption("generate runs a model"))
     .addOption(bitsOption())
-    .addOption(threads)
+    .option("--threads <N>", "threads of the model's operators (default: all)", wholeNumber("--threads", 1, 1024))
     .option("--max-tokens <N>", "most output tokens for each prompt", wholeNumber("--max-tokens", 1), 64)
     .option("--chat", "format each prompt as a user message with the model's chat template")
     .option("--system <TEXT>", "system message before each prompt (with --chat)")
@@ -46,16 +40,18 @@ export function addGenerate(program: Command): void {
   addSamplingOptions(command).addHelpText("after", examples).action(generateTexts);
 }
 
-interface GenerateCommandOptions extends GenerateOptions {
+interface GenerateCommandOptions extends Omit<GenerateOptions, "backend"> {
+  readonly target: BackendName;
   readonly model: string;
   readonly json?: boolean;
 }
 
-async function generateTexts(prompts: readonly string[], options: GenerateCommandOptions): Promise<void> {
-  const { json, model } = options;
+async function generateTexts(prompts: readonly string[], given: GenerateCommandOptions): Promise<void> {
+  const { json, target: backend, ...options } = given;
+  const { model } = options;
   const shown = json ? {} : { onText: print, onOutput: printStatus };
   const { report, interrupted } = await withEngine(() =>
-    generate(() => readPrompts(prompts), { ...options, ...shown, signal: interruption }),
+    generate(() => readPrompts(prompts), { ...options, ...shown, backend, signal: interruption }),
   );
   if (json) print(`${JSON.stringify(report, undefined, 2)}\n`);
   if (interrupted.length > 0) throw new Interrupted();

@@ -1,6 +1,6 @@
 import { Command, CommanderError } from "commander";
 import { InputError } from "../core/errors.ts";
-import { ExecutorError } from "../engine/executor.ts";
+import { ExecutorError, UnavailableError } from "../engine/executor.ts";
 import { Interrupted } from "../lab/control.ts";
 import { isOutOfMemory } from "../lab/out-of-memory.ts";
 import { version } from "../lab/package.ts";
@@ -98,6 +98,7 @@ function fail(error: unknown): number {
   }
   if (error instanceof InputError) return complain(error.message, Exit.badInput);
   if (error instanceof OutputError) return complain(error.message, Exit.noOutput);
+  if (error instanceof UnavailableError) return complain(error.message, Exit.badInput);
   if (error instanceof ExecutorError) return complain(error.message, Exit.engineFailed);
   if (error instanceof Interrupted) return complain(error.message, Exit.interrupted);
   if (isOutOfMemory(error)) return complain(outOfMemory(), Exit.badInput);

@@ -2,7 +2,9 @@ import type { RestoreExtension, StepLoadExtension } from "../core/serving/step-l
 import type { ContentsTolerance } from "./contents/difference.ts";
 import type { Executor } from "./executor.ts";
 import type { DecoderConfig, WeightSource } from "./model/decoder.ts";
-import type { WeightBits } from "./onnx/quantized.ts";
+
+/** Bits per weight of matrix products: 32-bit floats, bfloat16, or integers of 8 or 4 bits. */
+export type WeightBits = 32 | 16 | 8 | 4;
 
 export interface ExecutorOptions {
   readonly model: { readonly config: DecoderConfig; readonly weights: WeightSource };
@@ -10,7 +12,7 @@ export interface ExecutorOptions {
   readonly blockTokens: number;
   /** Threads of the model's operators on the host; by default as many as this process may use. */
   readonly threads?: number;
-  /** Bits of the weights of matrix products; 32, not quantized, by default. */
+  /** By default the first of the backend's `weightBits`. */
   readonly bits?: WeightBits;
   /** Folder for files that the backend derives from the weights; the user's cache folder by default. */
   readonly folder?: string;
@@ -30,7 +32,7 @@ export interface BackendMemory {
   weightBytes(config: DecoderConfig, bits: WeightBits): number;
   /** Bytes of one token's keys and values in the block pool. */
   tokenBytes(config: DecoderConfig): number;
-  /** Bytes that weights and block pool may use now. */
+  /** Bytes that weights and block pool may use now. @throws UnavailableError if the machine lacks the device */
   availableBytes(): number;
   /** @throws InputError if weights and block pool do not fit */
   checkFits(demand: MemoryDemand): void;
@@ -46,7 +48,7 @@ export interface BackendRuntime {
   readonly name: string;
   /** The report's fields if it does not load. */
   readonly missing: Readonly<Record<string, unknown>>;
-  /** @throws ExecutorError of one line if it does not load */
+  /** @throws UnavailableError of one line if the machine lacks its device, or ExecutorError of one line if it does not load */
   load(): Promise<{ readonly found: string; readonly report: Readonly<Record<string, unknown>> }>;
 }
 
@@ -58,8 +60,13 @@ export interface EngineBackend {
   readonly reportName: string;
   /** Name of the device in messages: "on the CPU". */
   readonly device: string;
+  /** The values of `--bits`, the default first. */
+  readonly weightBits: readonly [WeightBits, ...WeightBits[]];
+  /** Whether `--threads` has an effect. */
+  readonly hasThreads: boolean;
   /**
    * @throws InputError if the model cannot be prepared, or does not fit in memory
+   * @throws UnavailableError if the machine lacks the device
    * @throws ExecutorError if the model cannot be loaded
    */
   open(options: ExecutorOptions): Promise<Executor>;

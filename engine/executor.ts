@@ -87,3 +87,8 @@ export interface BlockData {
 export class ExecutorError extends Error {
   override name = "ExecutorError";
 }
+
+/** The machine lacks the driver or the device of a backend. The message is one line: "no CUDA driver: libcuda.so.1 not found". */
+export class UnavailableError extends ExecutorError {
+  override name = "UnavailableError";
+}

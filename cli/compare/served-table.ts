@@ -3,7 +3,7 @@ import type { Row } from "../../lab/compare/compare-served.ts";
 import type { Input } from "../../lab/input.ts";
 import { approximate, duration, percent, ratio } from "../../lab/output/numbers.ts";
 import type { RunReport } from "../../lab/output/report.ts";
-import { backendOf } from "../../lab/run/target.ts";
+import { backendOf, deviceText } from "../../lab/run/target.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
 
 /** A row for each timed run: the differing options, hit ratio, latency and throughput; the best of each column is marked. */
@@ -12,7 +12,7 @@ export function servedTable(input: Input, rows: readonly Row[]): string {
   const { simulation, engine, trace, target } = first;
   const where = simulation
     ? `${simulation.model} on ${simulation.gpu}`
-    : `${engine!.model} on ${backendOf(target).device}, ${counted(engine!.threads, "thread")}`;
+    : `${engine!.model} on ${deviceText(backendOf(target), engine!.threads)}`;
   const names = columns.filter(({ of, always }) => always?.(rows) ?? differs(rows, of));
   const shown = metrics.filter(({ of }) => rows.some(({ report }) => of(report) !== undefined));
   const header = [...names.map(({ header }) => header), ...shown.map(({ header }) => `${header} `)];

@@ -1,5 +1,6 @@
 import { counted, grouped } from "../../core/counted.ts";
 import { rowOf, type Trace } from "../../core/trace/trace.ts";
+import type { BackendName } from "../../engine/backends.ts";
 import { commandFor, type Fuzzed, type KindSearched, replayCommand } from "../../lab/fuzz/fuzz-report.ts";
 import type { FuzzCase } from "../../lab/fuzz/kinds.ts";
 import { calledAs } from "../../lab/package.ts";
@@ -8,17 +9,18 @@ import { colors, wrapped } from "../output/table.ts";
 const sum = (counts: Readonly<Record<string, number>>) => Object.values(counts).reduce((total, n) => total + n, 0);
 
 export function fuzzText(fuzzed: Fuzzed): string {
-  const { seed, kinds, wallMs, interrupted } = fuzzed;
+  const { backend, seed, kinds, wallMs, interrupted } = fuzzed;
   const found = kinds.filter(({ finding }) => finding).length;
   const cases = kinds.reduce((total, one) => total + one.cases, 0);
   const end = `${counted(cases, "case")}, seed ${seed}, ${(wallMs / 1000).toFixed(1)} s`;
   return [
-    kinds.map(kindText).join("\n"),
+    kinds.map((kind) => kindText(kind, backend)).join("\n"),
     `${found === 0 ? "No counterexample" : `Counterexamples in ${found} of ${kinds.length} searches`}: ${end}${interrupted ? " (interrupted)" : ""}.`,
   ].join("\n\n");
 }
 
-function kindText({ kind, cases, refused, decisions, finding, saved }: KindSearched): string {
+function kindText(searched: KindSearched, backend: BackendName): string {
+  const { kind, cases, refused, decisions, finding, saved } = searched;
   const mark = finding ? colors.red("✗") : cases === 0 ? colors.dim("–") : colors.green("✓");
   const unserved = refused > 0 ? `, ${grouped(refused)} more refused as invalid configurations` : "";
   const tried = `${counted(cases, "case")}${unserved}, ${grouped(sum(decisions))} decisions`;
@@ -28,7 +30,7 @@ function kindText({ kind, cases, refused, decisions, finding, saved }: KindSearc
     lines.push(...caseLines(finding).map((line) => `  ${wrapped(line, 4, 2)}`));
   }
   if (finding && saved) {
-    lines.push("", `  Rerun: ${replayCommand(saved).replace("kvlab", calledAs())}`);
+    lines.push("", `  Rerun: ${replayCommand(saved, backend).replace("kvlab", calledAs())}`);
     const command = commandFor(finding, saved);
     if (command) lines.push(`  Show it: ${command.replace("kvlab", calledAs())}`);
   }

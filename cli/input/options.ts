@@ -2,8 +2,8 @@ import { type Command, Option } from "commander";
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import { parseRule, type RuleName, type RuleValue, ruleNames } from "../../core/plugins/rules.ts";
-import { type BackendName, backendNames, defaultBackend } from "../../engine/backends.ts";
-import type { WeightBits } from "../../engine/onnx/quantized.ts";
+import type { WeightBits } from "../../engine/backend.ts";
+import { type BackendName, backendNames, backends, defaultBackend } from "../../engine/backends.ts";
 import type { Capacity } from "../../lab/run/capacity.ts";
 import { isEngine, type Target, targets } from "../../lab/run/target.ts";
 
@@ -136,12 +136,22 @@ const unsupportedTargets: Readonly<Record<string, string>> = {
 
 /** `--bits`: the precision to which a model's weights are rounded. */
 export const bitsOption = (): Option =>
-  new Option("--bits <N>", "bits per weight of the model: 32, 8 or 4 (default: 32)").argParser(
+  new Option("--bits <N>", `bits per weight of the model: ${bitsList} (default: ${defaultBits})`).argParser(
     (text: string): WeightBits => {
-      if (text === "32" || text === "8" || text === "4") return Number(text) as WeightBits;
-      throw new InputError(`--bits is "${text}", expected 32, 8 or 4`);
+      const bits = allBits.find((each) => String(each) === text);
+      if (bits !== undefined) return bits;
+      throw new InputError(`--bits is "${text}", expected ${bitsList}`);
     },
   );
+
+/** Bits per weight that any backend supports, the most first. */
+const allBits = [...new Set(backends.flatMap(({ weightBits }): readonly WeightBits[] => weightBits))].sort(
+  (a, b) => b - a,
+);
+const bitsList = `${allBits.slice(0, -1).join(", ")} or ${allBits.at(-1)}`;
+const defaultBits = backends
+  .map(({ name, weightBits }, i) => (i === 0 ? weightBits[0] : `${weightBits[0]} with --target ${name}`))
+  .join("; ");
 
 /** Adds the former names of options, hidden in the help. */
 export function addRenamedOptions(command: Command): Command {

@@ -2,7 +2,7 @@ import { counted } from "../../core/counted.ts";
 import type { Distribution } from "../../core/serving/distribution.ts";
 import { approximate, duration, percent } from "../../lab/output/numbers.ts";
 import type { RunReport } from "../../lab/output/report.ts";
-import { backendOf } from "../../lab/run/target.ts";
+import { backendOf, deviceText } from "../../lab/run/target.ts";
 import { aligned, colors, wrapped } from "./table.ts";
 
 /** The summary's rows about the engine or the simulated hardware. */
@@ -47,7 +47,7 @@ function realEngineRows({ engine, policy, target }: RunReport): [string, string]
   return [
     [
       "engine",
-      `${colors.bold(model)} (${approximate(parameters)} parameters${rounded}) on ${backendOf(target).device}, ${counted(threads, "thread")}; ${paceLabels[pace]}${free}`,
+      `${colors.bold(model)} (${approximate(parameters)} parameters${rounded}) on ${deviceText(backendOf(target), threads)}; ${paceLabels[pace]}${free}`,
     ],
     ...stepRows(policy),
     ...loadRows(engine),

@@ -12,6 +12,8 @@ export const cpuBackend = {
   name: "cpu",
   reportName: "onnx-cpu",
   device: "the CPU",
+  weightBits: [32, 8, 4],
+  hasThreads: true,
   open: openCpuExecutor,
   memory: { weightBytes, tokenBytes, availableBytes, checkFits },
   calls: {

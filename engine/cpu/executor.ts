@@ -1,8 +1,10 @@
 import "./no-telemetry.ts";
 import { availableParallelism } from "node:os";
+import { InputError } from "../../core/errors.ts";
 import type { ExecutorOptions, MemoryDemand } from "../backend.ts";
 import type { BatchResult, BatchStep, DeviceSampling, Executor } from "../executor.ts";
 import { modelFiles } from "../onnx/model-files.ts";
+import type { OnnxBits } from "../onnx/quantized.ts";
 import type { LoadRequest } from "../worker/protocol.ts";
 import { Remote } from "../worker/remote.ts";
 import { RemoteExecutor } from "../worker/remote-executor.ts";
@@ -20,7 +22,8 @@ import { startThread } from "./thread.ts";
  * @throws ExecutorError if the model cannot be loaded
  */
 export async function openCpuExecutor(options: ExecutorOptions): Promise<Executor> {
-  const { model, blockCount, blockTokens, threads = availableParallelism(), bits = 32, folder } = options;
+  const { model, blockCount, blockTokens, threads = availableParallelism(), folder } = options;
+  const bits = bitsOf(options);
   const { config, weights } = model;
   const demand = { config, bits, blockCount, blockTokens };
   checkFits(demand);
@@ -32,6 +35,11 @@ export async function openCpuExecutor(options: ExecutorOptions): Promise<Executo
   } catch (error) {
     throw describeOutOfMemory(error, demand);
   }
+}
+
+function bitsOf({ bits = 32 }: ExecutorOptions): OnnxBits {
+  if (bits === 16) throw new InputError("16-bit weights are not supported on the CPU");
+  return bits;
 }
 
 async function loadWorker(options: PagedDecoderOptions): Promise<Remote<LoadRequest>> {

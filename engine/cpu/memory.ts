@@ -1,9 +1,9 @@
 import { InputError } from "../../core/errors.ts";
-import type { MemoryDemand } from "../backend.ts";
+import type { MemoryDemand, WeightBits } from "../backend.ts";
 import { ExecutorError, poolElementBytes } from "../executor.ts";
 import type { DecoderConfig } from "../model/decoder.ts";
 import { elementsOf, layerTensors, modelTensors, type TensorShape } from "../model/tensors.ts";
-import { quantizedBlock, type WeightBits } from "../onnx/quantized.ts";
+import { quantizedBlock } from "../onnx/quantized.ts";
 
 /** Bytes of a model's weights in the runtime's memory. */
 export function weightBytes(config: DecoderConfig, bits: WeightBits): number {

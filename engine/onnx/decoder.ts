@@ -1,7 +1,7 @@
 import type { DecoderConfig, LayerTensor, ModelTensor, WeightSource } from "../model/decoder.ts";
 import { layerTensors, modelTensors } from "../model/tensors.ts";
 import { Graph, type Ref } from "./graph.ts";
-import { type Quantized, quantize, quantizedBlock, type WeightBits } from "./quantized.ts";
+import { type OnnxBits, type Quantized, quantize, quantizedBlock } from "./quantized.ts";
 
 /** Names of the inputs and outputs of a decoder's graph, with shapes for T tokens of B sequences and N rows of logits. */
 export const names = {
@@ -49,7 +49,7 @@ export function decoderGraph(
   config: DecoderConfig,
   weights: WeightSource,
   dataFile: string,
-  bits: WeightBits = 32,
+  bits: OnnxBits = 32,
 ): Graph {
   return new DecoderWriter(config, weights, dataFile, bits).write();
 }
@@ -68,11 +68,11 @@ class DecoderWriter {
   readonly #config: DecoderConfig;
   readonly #weights: WeightSource;
   readonly #graph: Graph;
-  readonly #bits: WeightBits;
+  readonly #bits: OnnxBits;
   readonly #modelShapes;
   readonly #layerShapes;
 
-  constructor(config: DecoderConfig, weights: WeightSource, dataFile: string, bits: WeightBits) {
+  constructor(config: DecoderConfig, weights: WeightSource, dataFile: string, bits: OnnxBits) {
     this.#config = config;
     this.#bits = bits;
     this.#weights = weights;

@@ -7,7 +7,7 @@ import { crc32 } from "node:zlib";
 import { InputError } from "../../core/errors.ts";
 import type { DecoderConfig, WeightSource } from "../model/decoder.ts";
 import { decoderGraph } from "./decoder.ts";
-import type { WeightBits } from "./quantized.ts";
+import type { OnnxBits } from "./quantized.ts";
 
 /** Incremented when graphs or files change, so that files of older versions are not used. */
 const version = 8;
@@ -32,7 +32,7 @@ export interface ModelFileOptions {
   /** Folder of the converted models. */
   readonly folder?: string;
   /** 32 by default. */
-  readonly bits?: WeightBits;
+  readonly bits?: OnnxBits;
 }
 
 /**
@@ -108,7 +108,7 @@ function isRunning(pid: number): boolean {
   }
 }
 
-function fingerprintOf(config: DecoderConfig, weights: WeightSource, bits: WeightBits): string {
+function fingerprintOf(config: DecoderConfig, weights: WeightSource, bits: OnnxBits): string {
   const { name: _name, endTokens: _endTokens, ...shape } = config;
   const described = JSON.stringify([version, bits, shape, weights.fingerprint]);
   return createHash("sha256").update(described).digest("hex").slice(0, 32);
@@ -128,7 +128,7 @@ async function isComplete(folder: string): Promise<boolean> {
   }
 }
 
-async function write(folder: string, config: DecoderConfig, weights: WeightSource, bits: WeightBits): Promise<void> {
+async function write(folder: string, config: DecoderConfig, weights: WeightSource, bits: OnnxBits): Promise<void> {
   const graph = decoderGraph(config, weights, dataFile, bits);
   const file = await open(join(folder, dataFile), "w");
   let dataCrc32 = 0;

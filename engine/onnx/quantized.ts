@@ -1,5 +1,5 @@
 /** Bits of stored weights: 32-bit floats, or integers of 8 or 4 bits with a scale per block. */
-export type WeightBits = 32 | 8 | 4;
+export type OnnxBits = 32 | 8 | 4;
 
 /** Number of inputs that share a scale. */
 export const quantizedBlock = 32;

@@ -1,8 +1,8 @@
 import { mkdir, rename, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { InputError } from "../../core/errors.ts";
+import type { WeightBits } from "../../engine/backend.ts";
 import { type BackendName, defaultBackend } from "../../engine/backends.ts";
-import type { WeightBits } from "../../engine/onnx/quantized.ts";
 import { coefficientsOf, fitCost } from "../../sim/cost/fit.ts";
 import { fittedText } from "../../sim/cost/fitted.ts";
 import { replaceable } from "../../traces/write-mooncake.ts";

@@ -1,4 +1,3 @@
-import { counted } from "../../core/counted.ts";
 import { CacheReplay } from "../../core/replica/replay.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { calibrationTrace, type DesignOptions, measuredFromNs } from "../../traces/calibration.ts";
@@ -6,6 +5,7 @@ import { Interrupted } from "../control.ts";
 import type { RunConfig } from "../run/configuration.ts";
 import type { RealEngine } from "../run/real-engine.ts";
 import { type EngineOptions, runEngine } from "../run/run-engine.ts";
+import { deviceText } from "../run/target.ts";
 import { type MeasuredSteps, stepsFrom } from "./measured-steps.ts";
 
 /** Requests designed so that an engine's steps cover all loads. */
@@ -55,7 +55,7 @@ export async function measureEngine(
   if (result.interrupted) throw new Interrupted();
   const { backend, model, threads, bits, loaded } = engine;
   const policies = [config.preset?.name ?? config.index.name, config.scheduler.name].join(", ");
-  const about = `${model} on ${backend.device}, ${counted(threads, "thread")}, ${bits} bits, blocks of ${config.blockTokens}, ${policies}`;
+  const about = `${model} on ${deviceText(backend, threads)}, ${bits} bits, blocks of ${config.blockTokens}, ${policies}`;
   return { about, steps: stepsFrom(result.steps!, fromNs), calls: backend.calls?.of(loaded.config) };
 }
 

@@ -40,14 +40,24 @@ export interface EngineReport {
   readonly modelCache: { readonly path: string; readonly bytes: number };
 }
 
-/** Checks the engine: runs a small model on each backend. */
+/** The backends of this machine, with findings about them. */
+export interface EngineFindings {
+  readonly findings: Finding[];
+  readonly report: EngineReport;
+  /** Backends without those whose device the machine lacks. */
+  readonly available: readonly EngineBackend[];
+}
+
+/** Checks the engine: runs a small model on each backend whose device the machine has. */
 export async function engineFindings(
   signal?: AbortSignal,
-): Promise<{ readonly findings: Finding[]; readonly report: EngineReport }> {
+  all: readonly EngineBackend[] = backends,
+): Promise<EngineFindings> {
   const path = modelCacheFolder();
   let bytes = 0;
-  const runtimes = [];
-  for (const backend of backends) runtimes.push(await runtimeFinding(backend, signal));
+  const runtimes: Awaited<ReturnType<typeof runtimeFinding>>[] = [];
+  for (const backend of all) runtimes.push(await runtimeFinding(backend, signal));
+  const available = all.filter((_, i) => !runtimes[i].found.optional);
   const findings = [
     ...runtimes.map((runtime) => runtime.found),
     await finding(signal, "model cache", async () => {
@@ -56,7 +66,7 @@ export async function engineFindings(
       return `${path}, ${byteSize(bytes)}`;
     }),
   ];
-  for (const backend of backends) findings.push(await selfCheckFinding(backend, signal));
+  for (const backend of available) findings.push(await selfCheckFinding(backend, signal));
   findings.push(
     await finding(signal, "text", async () => {
       await loaded(() => import("tokenizers"));
@@ -66,6 +76,7 @@ export async function engineFindings(
   const reports: object[] = runtimes.map((runtime) => runtime.report);
   return {
     findings,
+    available,
     report: { ...Object.assign({}, ...reports), threads: availableParallelism(), modelCache: { path, bytes } },
   };
 }

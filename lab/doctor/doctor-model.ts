@@ -1,15 +1,13 @@
 import { grouped } from "../../core/counted.ts";
 import { InputError } from "../../core/errors.ts";
-import { tokensThatFit } from "../../engine/backend.ts";
-import { defaultBackend } from "../../engine/backends.ts";
+import { type EngineBackend, tokensThatFit, type WeightBits } from "../../engine/backend.ts";
 import { type LoadedModel, loadModel } from "../../engine/model/load.ts";
-import type { WeightBits } from "../../engine/onnx/quantized.ts";
 import { byteSize, type Finding, finding } from "./finding.ts";
 
 /** The model to check, and the size of its block pool. */
 export interface ModelCheck {
   readonly model: string;
-  readonly bits: WeightBits;
+  readonly bits?: WeightBits;
   /** Bytes of the pool. */
   readonly capacity?: number;
   /** Blocks of the pool, instead of bytes. */
@@ -17,18 +15,10 @@ export interface ModelCheck {
   readonly blockSize: number;
 }
 
-const { memory } = defaultBackend;
+type ByBits = Readonly<Partial<Record<WeightBits, number>>>;
 
-const allBits = [32, 8, 4] as const;
-type ByBits = Readonly<Record<WeightBits, number>>;
-const byBits = (of: (bits: WeightBits) => number): ByBits => ({ 32: of(32), 8: of(8), 4: of(4) });
-
-/** Whether a model is complete, and how much memory it needs. */
-export interface ModelReport {
-  readonly model: string;
-  readonly architecture: string;
-  readonly parameters: number;
-  readonly maxPositions: number;
+/** The memory that a model needs on one backend. */
+export interface ModelFit {
   readonly weightBytes: ByBits;
   readonly kvBytesPerToken: number;
   /** Largest pool that fits beside the weights into the available memory. */
@@ -39,9 +29,23 @@ export interface ModelReport {
   readonly fits: boolean;
 }
 
-/** Checks that a model is complete and fits into memory. */
+/** Whether a model is complete, and how much memory it needs: on the default backend, and on each other one. */
+export interface ModelReport extends ModelFit {
+  readonly model: string;
+  readonly architecture: string;
+  readonly parameters: number;
+  readonly maxPositions: number;
+  /** Other backends whose device the machine has. */
+  readonly otherBackends: readonly (ModelFit & { readonly name: string; readonly availableBytes: number })[];
+}
+
+/**
+ * Checks that a model is complete and fits into the memory of the first backend, of which `availableBytes` are available. Whether it
+ * fits other backends is optional.
+ */
 export async function modelFindings(
   check: ModelCheck,
+  [backend, ...others]: readonly EngineBackend[],
   availableBytes: number,
   signal?: AbortSignal,
 ): Promise<{ readonly findings: Finding[]; readonly report: ModelReport | null }> {
@@ -53,52 +57,71 @@ export async function modelFindings(
   });
   if (model === undefined) return { findings: [found], report: null };
   try {
-    const { tokenizer } = model;
+    const { tokenizer, parameterCount: parameters } = model;
     const text = await finding(signal, "tokenizer", async () => {
       await tokenizer();
       return "loads";
     });
-    const report = reportOf(check, model, availableBytes);
-    return { findings: [found, text, ...sizes(report), await fitFinding(report, availableBytes)], report };
+    const own = fitOf(check, model, backend, availableBytes);
+    const findings = [found, text, ...sizes(own), await fitFinding("fit", own, availableBytes)];
+    const otherBackends = [];
+    for (const other of others) {
+      const { name } = other;
+      const bytes = other.memory.availableBytes();
+      const fit = fitOf(check, model, other, bytes);
+      const found = await fitFinding(`fit, ${name}`, fit, bytes);
+      findings.push(found.ok ? found : { ...found, optional: true });
+      otherBackends.push({ name, availableBytes: bytes, ...fit });
+    }
+    const { architecture, maxPositions } = model.config;
+    return {
+      findings,
+      report: { ...{ model: check.model, architecture, parameters, maxPositions }, ...own, otherBackends },
+    };
   } finally {
     model.close();
   }
 }
 
-function reportOf(check: ModelCheck, loaded: LoadedModel, availableBytes: number): ModelReport {
-  const { config, parameterCount: parameters } = loaded;
-  const { model, bits, capacity, blocks, blockSize } = check;
-  const weights = byBits((each) => memory.weightBytes(config, each));
+function fitOf(
+  { bits: given, capacity, blocks, blockSize }: ModelCheck,
+  { config }: LoadedModel,
+  { memory, weightBits }: EngineBackend,
+  availableBytes: number,
+): ModelFit {
+  const byBits = (of: (bits: WeightBits) => number): ByBits =>
+    Object.fromEntries(weightBits.map((bits) => [bits, of(bits)]));
+  const bits = given !== undefined && weightBits.includes(given) ? given : weightBits[0];
+  const weightBytes = byBits((each) => memory.weightBytes(config, each));
   const tokens = byBits((each) => tokensThatFit(memory, config, each, availableBytes));
   const kvBytesPerToken = memory.tokenBytes(config);
   const poolBytes = capacity ?? (blocks === undefined ? null : blocks * blockSize * kvBytesPerToken);
-  const { architecture, maxPositions } = config;
-  return {
-    ...{ model, architecture, parameters, maxPositions },
-    ...{ weightBytes: weights, kvBytesPerToken, tokensThatFit: tokens, bits, poolBytes },
-    fits: poolBytes === null ? tokens[bits] > 0 : weights[bits] + poolBytes <= availableBytes,
-  };
+  const fits = poolBytes === null ? tokens[bits]! > 0 : weightBytes[bits]! + poolBytes <= availableBytes;
+  return { weightBytes, kvBytesPerToken, tokensThatFit: tokens, bits, poolBytes, fits };
 }
 
-const sizes = ({ weightBytes: weights, kvBytesPerToken }: ModelReport): Finding[] => [
+const sizes = ({ weightBytes, kvBytesPerToken }: ModelFit): Finding[] => [
   {
     what: "weights",
     ok: true,
-    found: allBits.map((bits) => `${byteSize(weights[bits])} with ${bits}-bit weights`).join(", "),
+    found: Object.entries(weightBytes)
+      .sort(([a], [b]) => Number(b) - Number(a))
+      .map(([bits, bytes]) => `${byteSize(bytes)} with ${bits}-bit weights`)
+      .join(", "),
   },
   { what: "keys, values", ok: true, found: `${byteSize(kvBytesPerToken)} a token` },
 ];
 
-function fitFinding(report: ModelReport, availableBytes: number): Promise<Finding> {
-  const { bits, poolBytes, tokensThatFit: tokens, weightBytes: weights, kvBytesPerToken, fits } = report;
-  const beside = `beside ${bits}-bit weights (${byteSize(weights[bits])}) in ${byteSize(availableBytes)}`;
-  return finding(undefined, "fit", () => {
+function fitFinding(what: string, fit: ModelFit, availableBytes: number): Promise<Finding> {
+  const { bits, poolBytes, tokensThatFit: tokens, weightBytes: weights, kvBytesPerToken, fits } = fit;
+  const beside = `beside ${bits}-bit weights (${byteSize(weights[bits]!)}) in ${byteSize(availableBytes)}`;
+  return finding(undefined, what, () => {
     if (poolBytes === null) {
       if (!fits) throw new InputError(`no token fits ${beside}`);
-      return `${grouped(tokens[bits])} tokens ${beside}`;
+      return `${grouped(tokens[bits]!)} tokens ${beside}`;
     }
     const pool = `${grouped(Math.floor(poolBytes / kvBytesPerToken))} tokens (${byteSize(poolBytes)})`;
-    if (!fits) throw new InputError(`${pool} do not fit ${beside}, ${grouped(tokens[bits])} would`);
-    return `${pool} ${beside}, ${grouped(tokens[bits])} would fit`;
+    if (!fits) throw new InputError(`${pool} do not fit ${beside}, ${grouped(tokens[bits]!)} would`);
+    return `${pool} ${beside}, ${grouped(tokens[bits]!)} would fit`;
   });
 }

@@ -1,5 +1,5 @@
 import { InputError } from "../../core/errors.ts";
-import type { WeightBits } from "../../engine/onnx/quantized.ts";
+import type { WeightBits } from "../../engine/backend.ts";
 import type { Control } from "../control.ts";
 import { checkWritable } from "../output/run-directory.ts";
 import { runsFolder } from "../output/save.ts";
@@ -12,7 +12,7 @@ import { type Finding, finding } from "./finding.ts";
 export interface DoctorOptions extends Pick<Control, "signal"> {
   /** Also checks this model: a folder, or `random:NAME`. The other options describe its cache and weights. */
   readonly model?: string;
-  /** Bits per weight: 32, 8 or 4. */
+  /** Bits per weight; a backend that does not support them is checked with its default. */
   readonly bits?: WeightBits;
   /** Bytes of the cache. */
   readonly capacity?: number;
@@ -25,7 +25,7 @@ export interface DoctorOptions extends Pick<Control, "signal"> {
 /** Schema doctor/1. */
 export interface DoctorDocument {
   readonly schema: "doctor/1";
-  /** Every finding is ok. */
+  /** Every finding is ok, except those about devices that the machine lacks. */
   readonly ok: boolean;
   readonly findings: readonly Finding[];
   readonly memory: Memory;
@@ -42,13 +42,13 @@ const leastNode = [20, 19] as const;
  */
 export async function doctor(options: DoctorOptions = {}): Promise<{ readonly report: DoctorDocument }> {
   checkOptions(options);
-  const { model, bits = 32, blockSize = 16, signal } = options;
+  const { model, blockSize = 16, signal } = options;
   const memory = memoryNow();
   const engine = await engineFindings(signal);
   const checked =
     model === undefined
       ? undefined
-      : await modelFindings({ ...options, model, bits, blockSize }, memory.availableBytes, signal);
+      : await modelFindings({ ...options, model, blockSize }, engine.available, memory.availableBytes, signal);
   const findings = [
     { what: "kvlab", ok: true, found: version },
     nodeVersion(),
@@ -59,7 +59,7 @@ export async function doctor(options: DoctorOptions = {}): Promise<{ readonly re
     ...engine.findings,
     ...(checked?.findings ?? []),
   ];
-  const ok = findings.every((one) => one.ok);
+  const ok = findings.every((one) => one.ok || one.optional);
   const described = { memory, engine: engine.report, model: checked?.report ?? null };
   return { report: { schema: "doctor/1", ok, findings, ...described } };
 }

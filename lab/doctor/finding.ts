@@ -1,5 +1,5 @@
 import { InputError } from "../../core/errors.ts";
-import { ExecutorError } from "../../engine/executor.ts";
+import { ExecutorError, UnavailableError } from "../../engine/executor.ts";
 import { yieldToEvents } from "../control.ts";
 
 /** The result of one check of `kvlab doctor`. */
@@ -7,10 +7,12 @@ export interface Finding {
   readonly what: string;
   readonly ok: boolean;
   readonly found: string;
+  /** The finding is about a device that a machine may lack: it does not decide whether the checks pass. */
+  readonly optional?: true;
 }
 
 /**
- * Runs a check; the finding has its result, or the message of its error.
+ * Runs a check; the finding has its result, or the message of its error. A device that the machine lacks is optional.
  *
  * @throws Interrupted if the signal is aborted
  */
@@ -23,6 +25,8 @@ export async function finding(
   try {
     return { what, ok: true, found: await look() };
   } catch (error) {
+    if (error instanceof UnavailableError)
+      return { what, ok: false, optional: true, found: `not available: ${error.message}` };
     if (error instanceof InputError || error instanceof ExecutorError) return { what, ok: false, found: error.message };
     throw error;
   }

@@ -1,5 +1,6 @@
 import { seededRandom } from "../../core/random.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
+import type { EngineBackend } from "../../engine/backend.ts";
 import { defaultBackend } from "../../engine/backends.ts";
 import type { Clock } from "../../engine/clock.ts";
 import type { BlockData, Executor } from "../../engine/executor.ts";
@@ -10,12 +11,14 @@ import { mostBlocks } from "./setup.ts";
 
 /** One executor for each block size, opened on first use and shared by all cases, which run one after the other. */
 export class Engines {
+  readonly backend: EngineBackend;
   readonly #model = loadModel("random:tiny");
   readonly #open = new Map<number, Promise<Executor>>();
   readonly #folder: string | undefined;
 
   /** `folder`: the model cache, by default the user's. */
-  constructor(folder?: string) {
+  constructor(folder?: string, backend: EngineBackend = defaultBackend) {
+    this.backend = backend;
     this.#folder = folder;
   }
 
@@ -30,7 +33,7 @@ export class Engines {
 
   /** Bytes of a token's KV in the pool. */
   get tokenBytes(): number {
-    return defaultBackend.memory.tokenBytes(this.#model.config);
+    return this.backend.memory.tokenBytes(this.#model.config);
   }
 
   get layers(): number {
@@ -48,11 +51,11 @@ export class Engines {
     let executor = this.#open.get(blockTokens);
     if (executor === undefined) {
       const cache = this.#folder === undefined ? {} : { folder: this.#folder };
-      executor = defaultBackend.open({
+      executor = this.backend.open({
         model: this.#model,
         blockCount: 2 * mostBlocks(blockTokens),
         blockTokens,
-        threads: 1,
+        ...(this.backend.hasThreads && { threads: 1 }),
         ...cache,
       });
       this.#open.set(blockTokens, executor);

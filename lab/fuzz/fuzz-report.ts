@@ -1,3 +1,4 @@
+import { type BackendName, backendNamed, defaultBackend } from "../../engine/backends.ts";
 import { version } from "../package.ts";
 import type { FuzzKind } from "./kinds.ts";
 import type { Saved } from "./saved.ts";
@@ -10,6 +11,7 @@ export interface KindSearched extends Searched {
 }
 
 export interface Fuzzed {
+  readonly backend: BackendName;
   readonly seed: number;
   readonly interrupted: boolean;
   readonly wallMs: number;
@@ -17,10 +19,11 @@ export interface Fuzzed {
 }
 
 /** The document that `fuzz --json` prints: schema fuzz/1. Fields may be added, none renamed. */
-export function fuzzDocument({ seed, interrupted, wallMs, kinds }: Fuzzed) {
+export function fuzzDocument({ backend, seed, interrupted, wallMs, kinds }: Fuzzed) {
   return {
     schema: "fuzz/1",
     kvlab: version,
+    backend: backendNamed(backend).reportName,
     seed,
     interrupted,
     cases: kinds.reduce((total, { cases }) => total + cases, 0),
@@ -39,7 +42,7 @@ export function fuzzDocument({ seed, interrupted, wallMs, kinds }: Fuzzed) {
             requests: finding.trace.requestCount,
             setup: finding.setup,
             trace: saved?.traceFile ?? null,
-            replay: saved ? replayCommand(saved) : null,
+            replay: saved ? replayCommand(saved, backend) : null,
             operations: saved?.operationsFile ?? null,
             command: saved ? (commandFor(finding, saved) ?? null) : null,
           }
@@ -52,6 +55,7 @@ export function fuzzDocument({ seed, interrupted, wallMs, kinds }: Fuzzed) {
 export const commandFor = ({ kind, setup }: Finding, { traceFile, operationsFile }: Saved) =>
   kind.command?.(setup, traceFile, operationsFile);
 
-export const replayCommand = ({ file }: Saved) => `kvlab fuzz --replay ${file}`;
+export const replayCommand = ({ file }: Saved, backend: BackendName) =>
+  `kvlab fuzz --replay ${file}${backend === defaultBackend.name ? "" : ` --target ${backend}`}`;
 
 export type FuzzDocument = ReturnType<typeof fuzzDocument>;

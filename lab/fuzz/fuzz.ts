@@ -1,4 +1,5 @@
 import { InputError } from "../../core/errors.ts";
+import { type BackendName, backendNamed, defaultBackend } from "../../engine/backends.ts";
 import {
   allocatorRegistry,
   evictionRegistry,
@@ -37,6 +38,8 @@ export interface BeatOptions extends Control {
 export interface FuzzOptions extends BeatOptions {
   /** The searches to run; by default all. */
   readonly against?: readonly KindName[];
+  /** The engine backend; by default the one on the CPU. */
+  readonly backend?: BackendName;
   /** Reruns a saved counterexample instead: its name in the folder, or its file. */
   readonly replay?: string;
 }
@@ -77,7 +80,8 @@ const casesPerTurn = 100;
  * @throws InputError, ExecutorError
  */
 export async function fuzz(options: FuzzOptions = {}): Promise<FuzzSearch> {
-  const engines = new Engines();
+  const { backend = defaultBackend.name } = options;
+  const engines = new Engines(undefined, backendNamed(backend));
   const deadline = new Deadline(options);
   try {
     const kinds = [simEngine(engines), caching(engines), fastForward, indexes, eventLog];
@@ -85,7 +89,7 @@ export async function fuzz(options: FuzzOptions = {}): Promise<FuzzSearch> {
       ? searchAll(kinds, options, () => deadline.isOver)
       : replayed(kinds, options, options.replay));
     const { interrupted, wallMs } = deadline;
-    const fuzzed = { seed: options.seed ?? 1, interrupted, wallMs, kinds: searched };
+    const fuzzed = { backend, seed: options.seed ?? 1, interrupted, wallMs, kinds: searched };
     return { report: fuzzDocument(fuzzed), fuzzed };
   } finally {
     await engines.close();

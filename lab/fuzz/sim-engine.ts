@@ -1,4 +1,5 @@
 import { blockKeysFor } from "../../core/replica/compose.ts";
+import { defaultBackend } from "../../engine/backends.ts";
 import { decisionCounts } from "../compare/decisions.ts";
 import { OperationsPlayer } from "../run/operations-file.ts";
 import { copyOutputLengths, decisionsWith, simulatedLengths } from "../verify/verification.ts";
@@ -16,7 +17,7 @@ export const simEngine = (engines: Engines): FuzzKind => ({
   property:
     "simulator and engine make the same decisions at the same times, with the contents of a run without a cache",
   check: (one, parts) => compared(one, parts, engines),
-  command: (...args) => verifyCommand(engines.tokenBytes, ...args),
+  command: (...args) => verifyCommand(engines, ...args),
 });
 
 async function compared(one: FuzzCase, parts: FuzzParts, engines: Engines): Promise<Checked> {
@@ -50,10 +51,11 @@ function contentsFailure({ difference }: ServedCase): Failure | undefined {
 }
 
 /** `verify` measures step durations instead of drawing them, so its decisions may differ. */
-function verifyCommand(tokenBytes: number, setup: Setup, file: string, operationsFile?: string): string {
+function verifyCommand({ backend, tokenBytes }: Engines, setup: Setup, file: string, operationsFile?: string): string {
   const bytes = tokenBytes * setup.blockTokens * setup.hostBlocks;
   return [
     `kvlab verify ${file} --model random:tiny`,
+    ...(backend.name === defaultBackend.name ? [] : [`--target ${backend.name}`]),
     policyOptions(setup, operationsFile),
     `--swap-space ${bytes / 1024}KiB`,
     ...(setup.loop === "closed" ? ["--loop closed"] : []),

@@ -1,14 +1,12 @@
 import { InputError } from "../../core/errors.ts";
 import { blockKeysFor } from "../../core/replica/compose.ts";
 import { type Trace, TraceBuilder } from "../../core/trace/trace.ts";
-import { tokensThatFit } from "../../engine/backend.ts";
-import { defaultBackend } from "../../engine/backends.ts";
+import { type EngineBackend, tokensThatFit, type WeightBits } from "../../engine/backend.ts";
 import { WallClock } from "../../engine/clock.ts";
 import { Engine } from "../../engine/engine.ts";
 import type { DecoderConfig } from "../../engine/model/decoder.ts";
 import type { LoadedModel } from "../../engine/model/load.ts";
 import type { TextCodec } from "../../engine/model/tokenizer.ts";
-import type { WeightBits } from "../../engine/onnx/quantized.ts";
 import type { SamplingOptions } from "../../engine/sampling.ts";
 import { stoppingAt, throwIfInterrupted } from "../control.ts";
 import { partsOf } from "../run/configuration.ts";
@@ -16,12 +14,13 @@ import { Completion, type StopConditions } from "./completion.ts";
 
 /** Prompts, and the options of their outputs. */
 export interface GenerationOptions {
+  readonly backend: EngineBackend;
   readonly model: LoadedModel;
   readonly codec: TextCodec;
   readonly prompts: readonly Int32Array[];
   readonly maxTokens: number;
   readonly bits: WeightBits;
-  readonly threads: number;
+  readonly threads: number | undefined;
   readonly sampling: SamplingOptions;
   /** Seeds of the first prompts; the last one is also that of all further prompts. */
   readonly seeds: readonly number[];
@@ -45,7 +44,6 @@ export interface TimedCompletion {
   readonly tokensPerS: number | undefined;
 }
 
-const { memory } = defaultBackend;
 const blockTokens = 16;
 
 /**
@@ -56,14 +54,14 @@ const blockTokens = 16;
  * @throws InputError if a prompt does not fit
  */
 export async function generateAll(work: GenerationOptions): Promise<readonly TimedCompletion[]> {
-  const { model, codec, prompts, maxTokens, bits, threads, seeds, ends, shown } = work;
+  const { backend, model, codec, prompts, maxTokens, bits, threads, seeds, ends, shown } = work;
   const { vocabulary } = model.config;
   const trace = traceOf(prompts, maxTokens);
   const blocks = blockCountFor(work);
   const config = { ...partsOf({}, { "match-limit": "l-1" }), blockTokens, blocks, seed: 1 };
   const completions = prompts.map(() => new Completion(codec, ends));
   throwIfInterrupted(work.signal);
-  const executor = await defaultBackend.open({ model, blockCount: blocks, blockTokens, threads, bits });
+  const executor = await backend.open({ model, blockCount: blocks, blockTokens, bits, ...(threads && { threads }) });
   try {
     const engine = new Engine(trace, blockKeysFor(config, 1).of(trace), {
       ...config,
@@ -117,15 +115,15 @@ function traceOf(prompts: readonly Int32Array[], maxTokens: number): Trace {
 }
 
 /** Blocks for all prompts and outputs, or as many as fit into memory, but never fewer than the longest needs. */
-function blockCountFor({ prompts, maxTokens, model: { config }, bits }: GenerationOptions): number {
+function blockCountFor({ backend, prompts, maxTokens, model: { config }, bits }: GenerationOptions): number {
   const blocks = prompts.map(({ length }) => Math.ceil((length + maxTokens) / blockTokens));
   const all = blocks.reduce((sum, count) => sum + count, 0);
   const longest = blocks.reduce((most, count) => Math.max(most, count), 0);
-  return Math.max(longest, Math.min(all, Math.floor(poolTokens(config, bits) / blockTokens)));
+  return Math.max(longest, Math.min(all, Math.floor(poolTokens(backend, config, bits) / blockTokens)));
 }
 
 /** Half of the tokens that fit: the rest of the memory is for the buffers of steps and for other programs. */
-const poolTokens = (config: DecoderConfig, bits: WeightBits) =>
+const poolTokens = ({ memory }: EngineBackend, config: DecoderConfig, bits: WeightBits) =>
   tokensThatFit(memory, config, bits, memory.availableBytes()) / 2;
 
 function timedCompletion(engine: Engine, row: number, completion: Completion): TimedCompletion {

@@ -1,18 +1,21 @@
-import { availableParallelism } from "node:os";
 import { InputError } from "../../core/errors.ts";
+import type { WeightBits } from "../../engine/backend.ts";
+import { type BackendName, backendNamed, defaultBackend } from "../../engine/backends.ts";
 import { type LoadedModel, loadModel } from "../../engine/model/load.ts";
 import type { TextCodec } from "../../engine/model/tokenizer.ts";
-import type { WeightBits } from "../../engine/onnx/quantized.ts";
 import { checkSampling, type SampledToken, type SamplingOptions } from "../../engine/sampling.ts";
 import { type Control, throwIfInterrupted } from "../control.ts";
 import { version } from "../package.ts";
+import { modelOptionsOf } from "../run/real-engine.ts";
 import { generateAll, type TimedCompletion } from "./generate-all.ts";
 
 /** The model, the sampling options and the stop conditions. Omitted options have the defaults of `kvlab generate`. */
 export interface GenerateOptions extends Pick<Control, "signal"> {
   /** A folder in the Hugging Face layout, or random:NAME. */
   readonly model?: string;
-  /** Bits per weight: 32, 8 or 4. */
+  /** The engine backend; by default the one on the CPU. */
+  readonly backend?: BackendName;
+  /** Bits per weight: 32, 8 or 4 on the CPU. */
   readonly bits?: WeightBits;
   /** Prompts are messages of a user, formatted with the model's chat template; `system` is the message before them. */
   readonly chat?: boolean;
@@ -50,13 +53,11 @@ export interface GenerateOptions extends Pick<Control, "signal"> {
 }
 
 const defaults = {
-  ...{ model: "random:tiny", maxTokens: 64, seed: [1] as readonly number[] },
+  ...{ backend: defaultBackend.name, model: "random:tiny", maxTokens: 64, seed: [1] as readonly number[] },
   ...{ temperature: 0, topK: 0, topP: 1, minP: 0, repetitionPenalty: 1, presencePenalty: 0, frequencyPenalty: 0 },
 } as const;
 
-type Resolved = GenerateOptions & { readonly [Name in keyof typeof defaults]: NonNullable<GenerateOptions[Name]> } & {
-  readonly threads: number;
-};
+type Resolved = GenerateOptions & { readonly [Name in keyof typeof defaults]: NonNullable<GenerateOptions[Name]> };
 
 /** The result of `generate`. */
 export interface Generated {
@@ -78,9 +79,11 @@ export async function generate(
   prompts: readonly string[] | (() => Promise<readonly string[]>),
   given: GenerateOptions = {},
 ): Promise<Generated> {
-  const options: Resolved = { ...defaults, threads: availableParallelism(), ...given };
+  const options: Resolved = { ...defaults, ...given };
   if (options.system !== undefined && !options.chat) throw new InputError("--system needs --chat");
   const sampling = samplingOf(options);
+  const backend = backendNamed(options.backend);
+  const modelOptions = modelOptionsOf(backend, options);
   throwIfInterrupted(options.signal);
   const model = loadModel(options.model);
   try {
@@ -89,10 +92,10 @@ export async function generate(
     await checkStops(options, codec);
     const texts = typeof prompts === "function" ? await prompts() : prompts;
     const tokens = await encoded(texts, codec, model, options);
-    const { bits = 32, threads, maxTokens, seed, onText, onOutput, signal } = options;
+    const { maxTokens, seed, onText, onOutput, signal } = options;
     const endTokens = options.ignoreEos ? [] : model.config.endTokens;
     const outputs = await generateAll({
-      ...{ model, codec, prompts: tokens, maxTokens, bits, threads, sampling, seeds: seed },
+      ...{ backend, model, codec, prompts: tokens, maxTokens, ...modelOptions, sampling, seeds: seed },
       ends: { stops: options.stop ?? [], stopTokens: options.stopToken ?? [], endTokens },
       shown: (text) => onText?.(text),
       ended: (output) => onOutput?.(output, codec),
@@ -100,7 +103,11 @@ export async function generate(
     });
     const interrupted = outputs.filter(({ completion }) => completion.finish === "interrupted");
     for (const output of interrupted) if (output.completion.tokens.length > 0) onOutput?.(output, codec);
-    return { report: generationDocument(options, texts, tokens, outputs, codec), outputs, interrupted };
+    return {
+      report: generationDocument({ ...options, ...modelOptions }, texts, tokens, outputs, codec),
+      outputs,
+      interrupted,
+    };
   } finally {
     model.close();
   }
@@ -177,18 +184,19 @@ function checkTokens({ logitBias, stopToken = [], logprobs = 0 }: Resolved, voca
 
 /** The document that `kvlab generate --json` prints: schema generate/1. Fields may be added, none renamed. */
 function generationDocument(
-  options: Resolved,
+  options: Omit<Resolved, "bits" | "threads"> & ReturnType<typeof modelOptionsOf>,
   texts: readonly string[],
   prompts: readonly Int32Array[],
   outputs: readonly TimedCompletion[],
   codec: TextCodec,
 ) {
-  const { model, bits = 32, threads, chat = false, system = null, maxTokens, logitBias, seed } = options;
+  const { model, backend, bits, threads, chat = false, system = null, maxTokens, logitBias, seed } = options;
   const { temperature, topK, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty } = options;
   return {
     schema: "generate/1",
     kvlab: version,
-    ...{ model, bits, threads, chat, system, maxTokens },
+    backend: backendNamed(backend).reportName,
+    ...{ model, bits, threads: threads ?? null, chat, system, maxTokens },
     sampling: {
       ...{ temperature, topK, topP, minP, repetitionPenalty, presencePenalty, frequencyPenalty },
       logitBias: Object.fromEntries(logitBias ?? []),

@@ -2,10 +2,9 @@ import { availableParallelism } from "node:os";
 import { InputError } from "../../core/errors.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { Trace } from "../../core/trace/trace.ts";
-import type { EngineBackend } from "../../engine/backend.ts";
+import type { EngineBackend, WeightBits } from "../../engine/backend.ts";
 import { defaultBackend } from "../../engine/backends.ts";
 import { type LoadedModel, loadModel } from "../../engine/model/load.ts";
-import type { WeightBits } from "../../engine/onnx/quantized.ts";
 import type { Capacity } from "./capacity.ts";
 import { checkTurns, speedFrom } from "./load.ts";
 import type { OutputLengths, Pace } from "./paces.ts";
@@ -17,7 +16,8 @@ export interface RealEngine {
   readonly backend: EngineBackend;
   readonly model: string;
   readonly loaded: LoadedModel;
-  readonly threads: number;
+  /** Of the model's operators; undefined if the backend has none. */
+  readonly threads: number | undefined;
   /** Bits per weight. */
   readonly bits: WeightBits;
   readonly pace: Pace;
@@ -40,7 +40,7 @@ export const defaultModel = "random:tiny";
 
 /**
  * @param loaded the model, if it is open already
- * @throws InputError if the model is unknown or cannot be read
+ * @throws InputError if the model is unknown or cannot be read, or the backend does not support an option
  */
 export function engineFrom(
   options: SimulationOptions & { readonly target?: string },
@@ -48,13 +48,14 @@ export function engineFrom(
   loaded?: LoadedModel,
 ): RealEngine {
   const model = options.model ?? defaultModel;
+  const backend = backendOf(options.target ?? defaultBackend.name);
+  const modelOptions = modelOptionsOf(backend, options);
   if (options.loop === "closed") checkTurns(trace);
   return {
-    backend: backendOf(options.target ?? defaultBackend.name),
+    backend,
     model,
     loaded: loaded ?? loadModel(model),
-    threads: options.threads ?? availableParallelism(),
-    bits: options.bits ?? 32,
+    ...modelOptions,
     pace: options.pace ?? "busy",
     outputLengths: options.outputLengths ?? "trace",
     loop: options.loop ?? "open",
@@ -66,6 +67,22 @@ export function engineFrom(
     fold: options.fold === true,
     slo: options.slo,
   };
+}
+
+/**
+ * Bits per weight and threads of a backend's operators; by default the backend's.
+ *
+ * @throws InputError that names an option that the backend does not support
+ */
+export function modelOptionsOf(
+  { name, device, weightBits, hasThreads }: EngineBackend,
+  { bits = weightBits[0], threads }: Pick<SimulationOptions, "bits" | "threads">,
+): Pick<RealEngine, "bits" | "threads"> {
+  if (!weightBits.includes(bits))
+    throw new InputError(`--bits is ${bits}, expected ${weightBits.join(" or ")} with --target ${name}`);
+  if (threads !== undefined && !hasThreads)
+    throw new InputError(`--threads is not an option of --target ${name}: the model's operators run on ${device}`);
+  return { bits, threads: hasThreads ? (threads ?? availableParallelism()) : undefined };
 }
 
 /** Bytes of a token's KV in the engine's pool. */
@@ -84,7 +101,7 @@ export function describeEngine(engine: RealEngine) {
     parameters: parameterCount,
     vocabulary,
     backend: backend.reportName,
-    threads,
+    threads: threads ?? null,
     bits,
     pace,
     answers: outputLengths,

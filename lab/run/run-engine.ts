@@ -26,7 +26,7 @@ export function openPool(
   blockCount: number,
   blockTokens: number,
 ): Promise<Executor> {
-  return backend.open({ model: loaded, blockCount, blockTokens, threads, bits });
+  return backend.open({ model: loaded, blockCount, blockTokens, bits, ...(threads && { threads }) });
 }
 
 export interface EngineOptions extends ServingOptions {

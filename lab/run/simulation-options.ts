@@ -1,6 +1,6 @@
 import type { RouterPlugin } from "../../core/plugins/index.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
-import type { WeightBits } from "../../engine/onnx/quantized.ts";
+import type { WeightBits } from "../../engine/backend.ts";
 import type { CostPlugin } from "../user-plugins/kinds.ts";
 import type { OutputLengths, Pace } from "./paces.ts";
 

@@ -8,7 +8,7 @@ import type { DecoderConfig } from "../../../engine/model/decoder.ts";
 import { randomConfig, randomWeights } from "../../../engine/model/random.ts";
 import { plainFrequencies } from "../../../engine/model/rope.ts";
 import { modelFiles } from "../../../engine/onnx/model-files.ts";
-import type { WeightBits } from "../../../engine/onnx/quantized.ts";
+import type { OnnxBits } from "../../../engine/onnx/quantized.ts";
 
 export const folder = mkdtempSync(join(tmpdir(), "kvlab-onnx-"));
 const open: PagedDecoder[] = [];
@@ -30,7 +30,7 @@ export async function opened(
   config: DecoderConfig,
   blockCount = 64,
   threads = 1,
-  bits: WeightBits = 32,
+  bits: OnnxBits = 32,
 ): Promise<Opened> {
   const weights = randomWeights(config, 1);
   const model = await modelFiles(config, weights, { folder, bits });

@@ -5,11 +5,11 @@ import { tokenBytes, weightBytes } from "../../../engine/cpu/memory.ts";
 import { loadModel } from "../../../engine/model/load.ts";
 import { randomShapeNames } from "../../../engine/model/random.ts";
 import { decoderGraph } from "../../../engine/onnx/decoder.ts";
-import type { WeightBits } from "../../../engine/onnx/quantized.ts";
+import type { OnnxBits } from "../../../engine/onnx/quantized.ts";
 
 const small = randomShapeNames.filter((name) => name.startsWith("tiny"));
 
-test.each(small.flatMap((name) => ([32, 8, 4] as const).map((bits): [string, WeightBits] => [name, bits])))(
+test.each(small.flatMap((name) => ([32, 8, 4] as const).map((bits): [string, OnnxBits] => [name, bits])))(
   "the weights of %s at %i bits have the size of the converted model",
   (name, bits) => {
     const { config, weights } = loadModel(`random:${name}`);
