@@ -57,10 +57,10 @@ Examples:
 With --cost, the engine's times are shown beside the simulator's predictions.
 With --calibrate, the trace is served twice, interleaved with designed steps to
 which the cost model is fitted, so that a temporary slowdown of the machine
-affects both. With --contents, keys and values in the blocks of sampled requests,
-and the logits of sampled hits, are compared with those of a prefill without the
-cache. Exit code: 0 if all decisions and contents are identical, 1 if not. The
-options are those of kvlab replay --target ${defaultBackend.name}.`;
+affects both. With --contents, keys and values in the blocks of sampled
+requests, and the logits of sampled hits, are compared with those of a prefill
+without the cache. Exit code: 0 if all decisions and contents are identical, 1
+if not. The options are those of kvlab replay --target ${defaultBackend.name}.`;
 
 export function addVerify(program: Command): void {
   const withTrace = program

@@ -80,7 +80,8 @@ function contentsText({ difference, tolerance, sequences, blocks, hits }: Conten
   const bits = tolerance
     ? `, within ${tolerance.keysAndValues} of the largest key or value of a token and ${tolerance.logits} of its largest logit`
     : ", bit for bit";
-  return wrapped(`${colors.green("identical contents")}: ${counts}, recomputed without the cache${bits}`, 2);
+  const title = tolerance ? "contents within tolerance" : "identical contents";
+  return wrapped(`${colors.green(title)}: ${counts}, recomputed without the cache${bits}`, 2);
 }
 
 function contentsDifferenceText(difference: NonNullable<ContentsReport["difference"]>, counts: string): string {

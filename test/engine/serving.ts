@@ -12,7 +12,7 @@ import type { Clock } from "../../engine/clock.ts";
 import { promptTokens } from "../../engine/content-tokens.ts";
 import { openCpuExecutor } from "../../engine/cpu/executor.ts";
 import { Engine, type EngineConfig } from "../../engine/engine.ts";
-import type { BatchResult, BatchStep, BlockData, Executor } from "../../engine/executor.ts";
+import type { BatchResult, BatchStep, BlockData, Executor, PoolType } from "../../engine/executor.ts";
 import { loadModel } from "../../engine/model/load.ts";
 import type { Preset } from "../../policies/preset.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../../policies/registry.ts";
@@ -40,14 +40,16 @@ export async function openModel(name: string, blockCount: number, blockTokens: n
 
 /** Forwards every call; tests override methods to record or to break them. */
 export class ForwardingExecutor implements Executor {
-  readonly backend = "onnx-cpu";
+  readonly backend: string;
   readonly blockCount: number;
   readonly blockTokens: number;
-  readonly poolType = "float32";
+  readonly poolType: PoolType;
   protected readonly to: Executor;
 
   constructor(to: Executor) {
     this.to = to;
+    this.backend = to.backend;
+    this.poolType = to.poolType;
     this.blockCount = to.blockCount;
     this.blockTokens = to.blockTokens;
   }
