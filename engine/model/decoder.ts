@@ -77,4 +77,17 @@ export interface WeightSource {
   readonly fingerprint: string;
   model(tensor: ModelTensor): Float32Array;
   layer(layer: number, tensor: LayerTensor): Float32Array;
+  /**
+   * The distribution of a random tensor of a large model; layer −1: the model's tensor. A backend may generate such a tensor on its
+   * device, with other values than `model` and `layer` return. Absent if the weights must be read.
+   */
+  distribution?(tensor: ModelTensor | LayerTensor, layer: number): WeightDistribution;
+}
+
+/** A uniform distribution over [mean − scale, mean + scale). */
+export interface WeightDistribution {
+  /** An integer of 32 bits. */
+  readonly seed: number;
+  readonly mean: number;
+  readonly scale: number;
 }

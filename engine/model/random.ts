@@ -1,9 +1,9 @@
 import { xoroshiro128plus } from "pure-rand/generator/xoroshiro128plus";
 import { assert, InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
-import type { DecoderConfig, LayerTensor, ModelTensor, WeightSource } from "./decoder.ts";
+import type { DecoderConfig, LayerTensor, ModelTensor, WeightDistribution, WeightSource } from "./decoder.ts";
 import { plainFrequencies } from "./rope.ts";
-import { elementsOf, layerTensors, modelTensors } from "./tensors.ts";
+import { elementsOf, layerTensors, modelTensors, parameterCount } from "./tensors.ts";
 
 /** The end token of random models: the first one after the 256 bytes. */
 export const randomEndToken = 256;
@@ -87,6 +87,12 @@ const shapes: Readonly<Record<string, Shape>> = {
     ...{ layers: 28, hidden: 1024, heads: 16, kvHeads: 8, headDim: 128, ffn: 3072, vocabulary: 151_936 },
     ...{ maxPositions: 40_960, theta: 1e6 },
   },
+  // meta-llama/Llama-3.1-8B.
+  "8b": {
+    family: families.llama,
+    ...{ layers: 32, hidden: 4096, heads: 32, kvHeads: 8, ffn: 14_336, vocabulary: 128_256 },
+    ...{ maxPositions: 131_072, theta: 5e5 },
+  },
   // The model of speed comparisons with other engines.
   anchors: {
     family: families.llama,
@@ -140,8 +146,18 @@ export function randomWeights(config: DecoderConfig, seed: number): WeightSource
       assert(shape !== undefined && layer < config.layers, `${config.name} has no tensor ${tensor} in layer ${layer}`);
       return randomTensor(tensor, layer, shape, seed);
     },
+    ...(parameterCount(config) >= leastGeneratedParameters && {
+      distribution(tensor: ModelTensor | LayerTensor, layer: number): WeightDistribution {
+        const shape = (layer < 0 ? ofModel.get(tensor as ModelTensor) : ofLayer.get(tensor as LayerTensor))!;
+        const [mean, deviation] = distributionOf(tensor, shape);
+        return { seed: seedOf(seed, layer, tensor) >>> 0, mean, scale: deviation * Math.sqrt(3) };
+      },
+    }),
   };
 }
+
+/** Models of this size are generated on the device: generating and uploading them takes minutes. */
+const leastGeneratedParameters = 4e9;
 
 const spreads: Partial<Record<ModelTensor | LayerTensor, number>> = { query: 2, output: 4, down: 4, head: 2.5 };
 /** Means of norms that are not near 1, for the same reasons. */

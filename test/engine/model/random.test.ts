@@ -19,7 +19,7 @@ test("sizes are those of the models that they are named after", () => {
   const millions = Object.fromEntries(
     randomShapeNames.map((name) => [name, Number((parameterCount(randomConfig(name)) / 1e6).toFixed(1))]),
   );
-  expect(millions).toMatchObject({ "15m": 15.2, "160m": 162.4, "0.6b": 596, anchors: 32 });
+  expect(millions).toMatchObject({ "15m": 15.2, "160m": 162.4, "0.6b": 596, "8b": 8030.3, anchors: 32 });
 });
 
 test("the shape of the speed comparisons", () => {
@@ -48,6 +48,16 @@ test("the weights are the same on every machine", () => {
     "tiny-gpt2": "4b5d71cc30e2fa3e",
     "tiny-bloom": "294cf70fd78dca08",
   });
+});
+
+test("only a large model states its distributions, from which a device generates it", () => {
+  expect(randomWeights(randomConfig("0.6b"), 1).distribution).toBeUndefined();
+  const { distribution } = randomWeights(randomConfig("8b"), 1);
+  const query = distribution!("query", 3);
+  expect(query.mean).toBe(0);
+  expect(query.scale).toBeCloseTo((2 / Math.sqrt(4096)) * Math.sqrt(3));
+  expect(query.seed).not.toBe(distribution!("query", 4).seed);
+  expect(distribution!("embedding", -1).scale).toBeCloseTo((2.5 / Math.sqrt(4096)) * Math.sqrt(3));
 });
 
 test("a tensor does not depend on tensors that were read before", () => {
