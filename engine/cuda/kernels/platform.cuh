@@ -62,7 +62,8 @@ __device__ __forceinline__ float exp2_approx(float x) {
 
 /** Applies a macro to each head dimension for which attention kernels exist, or to one of them alone in tests. */
 #ifdef ONLY_HEAD_DIMENSION
-#define HEAD_DIMENSIONS(apply) apply(ONLY_HEAD_DIMENSION)
+#define APPLY(apply, D) apply(D)
+#define HEAD_DIMENSIONS(apply) APPLY(apply, ONLY_HEAD_DIMENSION)
 #else
 #define HEAD_DIMENSIONS(apply) apply(16) apply(32) apply(48) apply(64) apply(80) apply(96) apply(128) apply(256)
 #endif

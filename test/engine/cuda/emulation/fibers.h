@@ -219,7 +219,8 @@ class Block {
       deschedule_ = false;
       if (!chooseWarp()) {
         if (live_ == 0) return nullptr;
-        if (atBarrier_ != live_) {
+        // Stricter than a device, which does not count threads that have ended.
+        if (atBarrier_ != threads_) {
           fault = "threads wait at a barrier or collective at which others never arrive";
           return nullptr;
         }
