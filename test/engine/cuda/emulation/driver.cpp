@@ -19,8 +19,8 @@ namespace {
 using Address = unsigned long long;
 
 size_t memoryLimit() {
-  const char* bytes = getenv("KVLAB_EMULATOR_MEMORY");
-  return bytes ? strtoull(bytes, nullptr, 10) : size_t{1} << 30;
+  const char* bytes = getenv("KVLAB_EMULATOR_BYTES");
+  return bytes ? strtoull(bytes, nullptr, 10) : size_t{4} << 30;
 }
 
 /** Engines may run in several threads of a process; calls of all of them are executed one at a time. */
