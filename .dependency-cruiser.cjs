@@ -62,12 +62,12 @@ module.exports = {
       from: { pathNot: "^(scripts|test)/" },
       to: { path: "^scripts/" },
     },
-    {
+    ...["cpu", "cuda"].map((backend) => ({
       name: "only-the-registry-imports-a-backend",
       severity: "error",
-      from: { pathNot: "^(engine/backends\\.ts|engine/cpu/|test/)" },
-      to: { path: "^engine/cpu/" },
-    },
+      from: { pathNot: `^(engine/backends\\.ts|engine/${backend}/|test/)` },
+      to: { path: `^engine/${backend}/` },
+    })),
     { name: "no-cycles", severity: "error", from: {}, to: { circular: true } },
     { name: "everything-resolves", severity: "error", from: {}, to: { couldNotResolve: true, pathNot: "^kvlab$" } },
   ],

@@ -74,9 +74,9 @@ With --first-difference, the decisions of each combination are compared with
 those of the first one (default eviction: lru; no bounds). Exit code: 0 if all
 decisions are identical, 1 if not.
 
-With --target sim or ${backendNames.join(" or ")} the table has one row per combination: hit ratio,
-latency and throughput. The default of --blocks is then the memory of the GPU,
-or 10 % of the distinct blocks for an engine.`;
+With --target sim or ${backendNames.join(" or ")} the table has one row per combination:
+hit ratio, latency and throughput. The default of --blocks is then the memory of
+the GPU, or 10 % of the distinct blocks for an engine.`;
 
 export function addCompare(program: Command): void {
   const command = program

@@ -2,15 +2,19 @@ import { InputError } from "../core/errors.ts";
 import type { StepLoadExtension } from "../core/serving/step-load.ts";
 import type { EngineBackend } from "./backend.ts";
 import { cpuBackend } from "./cpu/backend.ts";
+import { cudaBackend } from "./cuda/backend.ts";
 
 /** All backends of the engine, the default one first. `--target`, `kvlab doctor` and their messages are made from this list. */
-export const backends = [cpuBackend] as const satisfies readonly EngineBackend[];
+export const backends = [cpuBackend, cudaBackend] as const satisfies readonly EngineBackend[];
 
 export type BackendName = (typeof backends)[number]["name"];
 
 export const defaultBackend = backends[0];
 
 export const backendNames: readonly BackendName[] = backends.map(({ name }) => name);
+
+/** The backends to which `--threads` applies. */
+export const threadedBackendNames = backends.flatMap(({ name, hasThreads }) => (hasThreads ? name : []));
 
 /** The backend of that name; undefined if there is none. */
 export function backendNamed(name: BackendName): EngineBackend;
@@ -28,7 +32,6 @@ export function restoreCalls(rules: unknown, where: string): StepLoadExtension {
   const { backend: name = defaultBackend.name } = (rules ?? {}) as { readonly backend?: unknown };
   const calls = backendNamed(String(name))?.calls;
   if (calls) return calls.restore(rules, where);
-  throw new InputError(
-    `${where}: calls.backend is ${JSON.stringify(name)}, expected one of ${backendNames.join(", ")}`,
-  );
+  const dividing = backendNames.filter((one) => backendNamed(one).calls);
+  throw new InputError(`${where}: calls.backend is ${JSON.stringify(name)}, expected one of ${dividing.join(", ")}`);
 }

@@ -130,10 +130,6 @@ const renamedOptions: Readonly<Record<string, string>> = {
   answers: "output-lengths",
 };
 
-const unsupportedTargets: Readonly<Record<string, string>> = {
-  cuda: "the engine on a GPU is not part of this version",
-};
-
 /** `--bits`: the precision to which a model's weights are rounded. */
 export const bitsOption = (): Option =>
   new Option("--bits <N>", `bits per weight of the model: ${bitsList} (default: ${defaultBits})`).argParser(
@@ -170,9 +166,8 @@ const targetList = `${targets.slice(0, -1).join(", ")} or ${targets.at(-1)}`;
 function parseTarget(text: string): Target {
   const target = targets.find((name) => name === text);
   if (target) return target;
-  const url = /^https?:\/\//.test(text);
-  const reason = url ? "servers are not part of this version" : unsupportedTargets[text];
-  if (reason) throw new InputError(`--target ${text}: ${reason}; expected ${targetList}`);
+  if (/^https?:\/\//.test(text))
+    throw new InputError(`--target ${text}: servers are not part of this version; expected ${targetList}`);
   throw new InputError(`unknown target "${text}"; expected ${targetList}`);
 }
 
@@ -182,7 +177,5 @@ export const engineTargetOption = (purpose: string): Option =>
     .default(defaultBackend.name)
     .argParser((text: string): BackendName => {
       if (isEngine(text)) return text;
-      const reason = unsupportedTargets[text];
-      if (reason) throw new InputError(`--target ${text}: ${reason}; expected ${backendNames.join(" or ")}`);
       throw new InputError(`--target is "${text}", expected ${backendNames.join(" or ")}: ${purpose}`);
     });

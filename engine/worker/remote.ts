@@ -1,5 +1,5 @@
 import { assert, InputError, InvariantError } from "../../core/errors.ts";
-import { ExecutorError } from "../executor.ts";
+import { ExecutorError, UnavailableError } from "../executor.ts";
 import type { ExecutorRequest, LoadRequest, WorkerResponse } from "./protocol.ts";
 import type { Thread } from "./thread.ts";
 
@@ -61,6 +61,7 @@ export class Remote<Load extends LoadRequest> {
 function errorOf({ name, message }: { readonly name: string; readonly message: string }): Error {
   if (name === "InputError") return new InputError(message);
   if (name === "InvariantError") return new InvariantError(message);
+  if (name === "UnavailableError") return new UnavailableError(message);
   if (name === "ExecutorError") return new ExecutorError(message);
   return new ExecutorError(`the executor failed: ${message}`);
 }

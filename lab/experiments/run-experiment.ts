@@ -1,5 +1,5 @@
 import { InputError } from "../../core/errors.ts";
-import { backendNames } from "../../engine/backends.ts";
+import { threadedBackendNames } from "../../engine/backends.ts";
 import type { Control } from "../control.ts";
 import { opened, type TraceChoice } from "../input.ts";
 import { version } from "../package.ts";
@@ -114,7 +114,7 @@ function checkOptions(
   { target = "sim", gpu, tp, threads, trace, limit }: ExperimentOptions,
 ): void {
   if (target === "sim" && threads !== undefined)
-    throw new InputError(`--threads needs --target ${backendNames.join(" or ")}: simulated steps have none`);
+    throw new InputError(`--threads needs --target ${threadedBackendNames.join(" or ")}: simulated steps have none`);
   if (target !== "sim" && !takesEngine) {
     const suitable = experiments.filter((other) => other.takesEngine).map((other) => other.name);
     throw new InputError(`experiment ${name} is too large for a real engine; expected one of ${suitable.join(", ")}`);

@@ -1,5 +1,5 @@
 import { InputError } from "../../core/errors.ts";
-import { backendNames } from "../../engine/backends.ts";
+import { backendNames, threadedBackendNames } from "../../engine/backends.ts";
 import { optionNames, type SimulationOptions } from "./simulation-options.ts";
 import { isEngine, type Target } from "./target.ts";
 
@@ -34,12 +34,10 @@ export function checkTarget(
     throw new InputError(
       `--pace none and --${options.rate === undefined ? "speed" : "rate"} exclude each other: all requests arrive at once`,
     );
-  const [other, target] = isEngine(options.target)
-    ? [simulatorOptions, "sim"]
-    : [engineOptions, backendNames.join(" or ")];
+  const other = isEngine(options.target) ? simulatorOptions : engineOptions;
   const misplaced = other.find((name) => options[name] !== undefined);
   if (misplaced && (options.target !== "cache" || engineOptions.includes(misplaced)))
-    throw new InputError(`--${optionNames[misplaced]} needs --target ${target}`);
+    throw new InputError(`--${optionNames[misplaced]} needs --target ${targetsOf(misplaced).join(" or ")}`);
   if (options.target === "cache") {
     const all = [...Object.keys(optionNames), "timeline"] as (keyof SimulationOptions)[];
     const given = all.find((name) => !used.includes(name) && options[name] !== undefined);
@@ -55,4 +53,10 @@ export function checkTarget(
   }
   if (options.cost !== undefined && options.efficiency !== undefined)
     throw new InputError("--cost and --efficiency exclude each other: the factors belong to the roofline model");
+}
+
+/** The targets of an option of the simulator or of engines. */
+function targetsOf(name: keyof SimulationOptions): readonly Target[] {
+  if (simulatorOptions.includes(name)) return ["sim"];
+  return name === "threads" ? threadedBackendNames : backendNames;
 }

@@ -110,7 +110,7 @@ test.each([
   ["--block-size 8", "--block-size needs --model"],
   ["--model random:tiny --blocks 1 --capacity 1GiB", /^--capacity and --blocks exclude each other/],
   ["--model random:tiny --capacity 4", '--capacity is "4", expected a size such as 16GiB or 500MB'],
-  ["--model random:tiny --bits 5", '--bits is "5", expected 32, 8 or 4'],
+  ["--model random:tiny --bits 5", '--bits is "5", expected 32, 16, 8 or 4'],
 ])("kvlab doctor %s is refused", async (args, message) => {
   expect(await refusal(newFolder(), ["doctor", ...args.split(" ")])).toMatch(message);
 });

@@ -124,10 +124,6 @@ const asPattern = (text: string) => new RegExp(`^${text.replace(/[.*+?^${}()|[\]
 
 describe.concurrent("unsupported and renamed options and commands are refused by name", () => {
   const cases: [args: string, message: string][] = [
-    [
-      "replay --target cuda",
-      "--target cuda: the engine on a GPU is not part of this version; expected cache, sim or cpu",
-    ],
     ["replay --target http://localhost:8000", "--target http://localhost:8000: servers are not part of this version"],
     ["replay --policy vllm", "--policy vllm: is called --preset"],
     ["replay --answers free", "--answers free: is called --output-lengths"],

@@ -1,0 +1,58 @@
+import { InputError } from "../../core/errors.ts";
+import type { ExecutorOptions } from "../backend.ts";
+import type { DeviceSampling, Executor } from "../executor.ts";
+import type { WeightSource } from "../model/decoder.ts";
+import { Remote } from "../worker/remote.ts";
+import { RemoteExecutor } from "../worker/remote-executor.ts";
+import { programOf, startPlainThread } from "../worker/thread.ts";
+import { checkFits } from "./memory.ts";
+import type { PagedDecoderOptions } from "./paged-decoder.ts";
+import { reportedName } from "./probe.ts";
+import { weightLayout } from "./weights.ts";
+import type { CudaLoad } from "./worker.ts";
+
+export interface CudaExecutorOptions extends ExecutorOptions, Pick<PagedDecoderOptions, "graphs"> {}
+
+/**
+ * Runs a model on the first CUDA device, in a worker thread: calls of the driver block the thread that makes them.
+ *
+ * @throws InputError if the model is not supported, or memory is too small for weights and pool
+ * @throws UnavailableError of one line if there is no driver or no device
+ */
+export async function openCudaExecutor(options: CudaExecutorOptions): Promise<Executor> {
+  const { model, blockCount, blockTokens, bits = 16, graphs = true } = options;
+  const { config, weights } = model;
+  if (bits !== 16)
+    throw new InputError(`${bits}-bit weights are not supported on a CUDA device, which has bfloat16 weights`);
+  checkFits({ config, bits, blockCount, blockTokens });
+  const own: PagedDecoderOptions = { config, blockCount, blockTokens, graphs };
+  const remote = new Remote<CudaLoad>(startPlainThread(programOf(import.meta.url, "worker"), own));
+  try {
+    await remote.call({ kind: "load", isComplete: false });
+    await writeWeights(remote, own, weights);
+    await remote.call({ kind: "load", isComplete: true });
+  } catch (error) {
+    await remote.close().catch(() => {});
+    throw error;
+  }
+  return new CudaExecutor(remote, options);
+}
+
+async function writeWeights(remote: Remote<CudaLoad>, { config }: PagedDecoderOptions, weights: WeightSource) {
+  const { model, layers } = weightLayout(config);
+  for (const tensors of [model, ...layers])
+    for (const { offset, read } of tensors.values()) {
+      const elements = read(weights);
+      await remote.call({ kind: "weights", offset, elements }, [elements.buffer as ArrayBuffer]);
+    }
+}
+
+class CudaExecutor extends RemoteExecutor {
+  readonly backend = reportedName();
+  readonly poolType = "bfloat16";
+
+  /** All parameters are supported. */
+  canSample(_sampling: DeviceSampling): boolean {
+    return true;
+  }
+}
