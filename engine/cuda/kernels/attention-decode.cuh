@@ -14,7 +14,7 @@ struct Decode {
   static constexpr int lanes = D <= 16 ? 2 : D <= 32 ? 4 : D <= 64 ? 8 : D <= 128 ? 16 : 32;
   static constexpr int keys_at_once = 32 / lanes;
   /** Loads of keys, and as many of values, in flight a lane. */
-  static constexpr int ahead = G >= 8 ? 2 : 4;
+  static constexpr int ahead = 4;
   static constexpr int keys_per_step = keys_at_once * ahead;
 };
 
@@ -115,22 +115,27 @@ __device__ __forceinline__ void decode_attention(float* partial, float2* partial
 #pragma unroll
     for (int i = 0; i < ahead; i++) slots[i] = slot_at(key_of(first + stride, i));
 
+    // All scores first, then all weighted values: one row of keys or values at a time is unpacked.
+    float scores[G][ahead];
 #pragma unroll
-    for (int g = 0; g < G; g++) {
-      float scores[ahead];
-      float most = state[g].maximum;
+    for (int i = 0; i < ahead; i++) {
+      int key = key_of(first, i);
 #pragma unroll
-      for (int i = 0; i < ahead; i++) {
+      for (int g = 0; g < G; g++) {
         float score = 0.0f;
 #pragma unroll
         for (int j = 0; j < 8; j++) score = fmaf(query[g][j], keyRow[i][j], score);
 #pragma unroll
         for (int mask = lanes / 2; mask; mask >>= 1) score += __shfl_xor_sync(all_lanes, score, mask);
-        int key = key_of(first, i);
         score = fmaf(slope[g], (float)(key - context + 1), score);
-        scores[i] = key < range.end ? score : lowest_score;
-        most = fmaxf(most, scores[i]);
+        scores[g][i] = key < range.end ? score : lowest_score;
       }
+    }
+#pragma unroll
+    for (int g = 0; g < G; g++) {
+      float most = state[g].maximum;
+#pragma unroll
+      for (int i = 0; i < ahead; i++) most = fmaxf(most, scores[g][i]);
       float factor = exp2_approx(state[g].maximum - most);
       state[g].maximum = most;
       state[g].sum *= factor;
@@ -138,10 +143,16 @@ __device__ __forceinline__ void decode_attention(float* partial, float2* partial
       for (int j = 0; j < 8; j++) state[g].values[j] *= factor;
 #pragma unroll
       for (int i = 0; i < ahead; i++) {
-        float weight = scores[i] == lowest_score ? 0.0f : exp2_approx(scores[i] - most);
-        state[g].sum += weight;
+        scores[g][i] = scores[g][i] == lowest_score ? 0.0f : exp2_approx(scores[g][i] - most);
+        state[g].sum += scores[g][i];
+      }
+    }
 #pragma unroll
-        for (int j = 0; j < 8; j++) state[g].values[j] = fmaf(weight, valueRow[i][j], state[g].values[j]);
+    for (int i = 0; i < ahead; i++) {
+#pragma unroll
+      for (int g = 0; g < G; g++) {
+#pragma unroll
+        for (int j = 0; j < 8; j++) state[g].values[j] = fmaf(scores[g][i], valueRow[i][j], state[g].values[j]);
       }
     }
   }

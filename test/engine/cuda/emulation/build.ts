@@ -58,7 +58,7 @@ function hashOf(options: EmulatorOptions, compiler: string): string {
   const hash = createHash("sha256").update(JSON.stringify([compiler, flags, options.sanitize, options.headDimension]));
   for (const from of [folder, options.kernels ?? kernelFolder])
     for (const name of readdirSync(from).sort())
-      if (statSync(join(from, name)).isFile()) hash.update(name).update(readFileSync(join(from, name)));
+      if (/\.(h|cpp|cuh?)$/.test(name)) hash.update(name).update(readFileSync(join(from, name)));
   return hash.digest("hex").slice(0, 16);
 }
 
