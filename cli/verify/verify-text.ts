@@ -74,14 +74,20 @@ function identicalText({ decisions, steps, decisionsByKind }: VerifyReport): str
 
 type ContentsReport = NonNullable<VerifyReport["contents"]>;
 
-function contentsText({ difference, tolerance, sequences, blocks, hits }: ContentsReport): string {
+function contentsText(report: ContentsReport): string {
+  const { difference, tolerance, largestErrors, sequences, blocks, hits } = report;
   const counts = `${counted(blocks, "block")} of ${counted(sequences, "sequence")} and the logits of ${counted(hits, "hit")}`;
   if (difference) return contentsDifferenceText(difference, counts);
-  const bits = tolerance
-    ? `, within ${tolerance.keysAndValues} of the largest key or value of a token and ${tolerance.logits} of its largest logit`
-    : ", bit for bit";
-  const title = tolerance ? "contents within tolerance" : "identical contents";
-  return wrapped(`${colors.green(title)}: ${counts}, recomputed without the cache${bits}`, 2);
+  const recomputed = `${counts}, recomputed without the cache`;
+  if (!tolerance || !largestErrors)
+    return wrapped(`${colors.green("identical contents")}: ${recomputed}, bit for bit`, 2);
+  const errors = (["keysAndValues", "logits"] as const).map(
+    (kind) => `${Number(largestErrors[kind].toPrecision(2))} (tolerance ${tolerance[kind]})`,
+  );
+  return wrapped(
+    `${colors.green("contents within tolerance")}: ${recomputed}; largest relative error of keys and values ${errors[0]}, of logits ${errors[1]}`,
+    2,
+  );
 }
 
 function contentsDifferenceText(difference: NonNullable<ContentsReport["difference"]>, counts: string): string {

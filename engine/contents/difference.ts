@@ -12,7 +12,7 @@ export interface ContentsTolerance {
   readonly logits: number;
 }
 
-/** Two numbers at the same place of a row that differ by more than the tolerance. */
+/** Two different numbers at the same place of a row: of all such places the one with the largest error. */
 export interface RowDifference {
   readonly engine: number;
   readonly recomputed: number;
@@ -28,17 +28,18 @@ export interface BlockDifference extends RowDifference {
 }
 
 /**
- * The first difference of the leading tokens of two blocks, ordered by layer, keys before values, and token.
+ * The first row of the leading tokens of two blocks whose difference is not accepted, ordered by layer, keys before values, and
+ * token.
  *
  * @param tokens number of tokens of the block that are compared
- * @param tolerance absent: the numbers must be bit-identical
+ * @param isAccepted called with the difference of each row that is not bit-identical
  */
 export function blockDifference(
   engine: BlockData,
   recomputed: BlockData,
   { layers, blockTokens }: { readonly layers: number; readonly blockTokens: number },
   tokens: number,
-  tolerance?: number,
+  isAccepted: (difference: RowDifference) => boolean,
 ): BlockDifference | undefined {
   const width = engine.keys.length / (layers * blockTokens);
   for (let layer = 0; layer < layers; layer++)
@@ -49,32 +50,24 @@ export function blockDifference(
       for (let token = 0; token < tokens; token++) {
         const row = (block: BlockData) =>
           floats(block[what].subarray(from + token * width, from + (token + 1) * width));
-        const difference = rowDifference(row(engine), row(recomputed), tolerance);
-        if (difference) return { what, layer, token, ...difference };
+        const difference = rowDifference(row(engine), row(recomputed));
+        if (difference && !isAccepted(difference)) return { what, layer, token, ...difference };
       }
     }
   return undefined;
 }
 
-/**
- * The place with the largest error; without a tolerance the first place that is not bit-identical. Undefined if no error exceeds
- * the tolerance.
- */
-export function rowDifference(
-  engine: Float32Array,
-  recomputed: Float32Array,
-  tolerance?: number,
-): RowDifference | undefined {
+/** Undefined if the rows are bit-identical. */
+export function rowDifference(engine: Float32Array, recomputed: Float32Array): RowDifference | undefined {
   const scale = recomputed.reduce((most, value) => Math.max(most, Math.abs(value)), 0);
   let largest: RowDifference | undefined;
   for (let i = 0; i < recomputed.length; i++) {
-    const isEqual = tolerance === undefined ? Object.is(engine[i], recomputed[i]) : engine[i] === recomputed[i];
-    if (isEqual) continue;
-    const relativeError = Math.abs(engine[i] - recomputed[i]) / scale;
+    if (Object.is(engine[i], recomputed[i])) continue;
+    const isSameNumber = engine[i] === recomputed[i];
+    const relativeError = isSameNumber ? 0 : Math.abs(engine[i] - recomputed[i]) / scale;
     const difference = { engine: engine[i], recomputed: recomputed[i], relativeError };
-    // A NaN exceeds every tolerance.
-    if (tolerance === undefined || Number.isNaN(relativeError)) return difference;
-    if (relativeError > (largest?.relativeError ?? tolerance)) largest = difference;
+    if (Number.isNaN(relativeError)) return difference;
+    if (largest === undefined || relativeError > largest.relativeError) largest = difference;
   }
   return largest;
 }

@@ -11,7 +11,7 @@ const contextEvents = 4;
 
 /** The recomputed contents, as the field `contents` of `verify --json`. */
 export function contentsReport(
-  { counts, share, difference }: RecomputedContents,
+  { counts, share, largestErrors, difference }: RecomputedContents,
   tolerance: ContentsTolerance | undefined,
   engine: Decisions,
   sentences: EventSentences,
@@ -20,6 +20,8 @@ export function contentsReport(
     identical: difference === undefined,
     /** Largest relative errors; null: contents must be bit-identical. */
     tolerance: tolerance ?? null,
+    /** With a tolerance: the largest relative errors of all recomputed contents. */
+    largestErrors: tolerance && !difference ? largestErrors : null,
     /** Share of the sequences at a checkpoint that are recomputed; null: limited by their cost. */
     share: share ?? null,
     ...counts,

@@ -5,6 +5,7 @@ import type { StepTable } from "../../core/serving/step-table.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import type { CheckedContents, ContentsDifference } from "../../engine/contents/contents-check.ts";
+import type { ContentsTolerance } from "../../engine/contents/difference.ts";
 import { coefficientsOf, fitCost } from "../../sim/cost/fit.ts";
 import { Fitted } from "../../sim/cost/fitted.ts";
 import { NotRecorded, Recorded, type RecordedSteps } from "../../sim/cost/recorded.ts";
@@ -38,6 +39,7 @@ export interface Verification {
 /** The contents of the engine's first run that were recomputed, and their first difference. */
 export interface RecomputedContents extends ContentsOptions {
   readonly counts: CheckedContents;
+  readonly largestErrors: ContentsTolerance;
   readonly difference: ContentsDifference | undefined;
 }
 
@@ -128,7 +130,9 @@ export async function verifyDecisions(
     : cost && { engine: result, simulated: await predicted(cost) };
   return {
     ...{ engine: engineDecisions, steps, simulator, divergence: firstDivergence(engineDecisions, simulator), times },
-    contents: check && { ...contents, counts: check.counts, difference: check.difference },
+    contents: check && {
+      ...{ ...contents, counts: check.counts, largestErrors: check.largestErrors, difference: check.difference },
+    },
   };
 }
 

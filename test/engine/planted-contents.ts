@@ -2,7 +2,7 @@ import { verifyText } from "../../cli/verify/verify-text.ts";
 import { CacheReplay } from "../../core/replica/replay.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import type { EngineBackend, ExecutorOptions } from "../../engine/backend.ts";
-import { defaultBackend } from "../../engine/backends.ts";
+import type { BackendName } from "../../engine/backends.ts";
 import type { BatchResult, BatchStep, BlockData, DeviceSampling, Executor } from "../../engine/executor.ts";
 import { poolParts } from "../../engine/pool-parts.ts";
 import { partsOf, type RunConfig } from "../../lab/run/configuration.ts";
@@ -73,11 +73,14 @@ export async function verified(
       ...(chosen !== undefined && { scheduler: schedulerRegistry.get(chosen) }),
     },
     {},
-    defaultBackend.name,
+    backend.name as BackendName,
   );
   const schedulerOptions = { ...parts.schedulerOptions, ...(swap && { swap: 1 }) };
   const config: RunConfig = { ...parts, schedulerOptions, blockTokens, blocks, seed: 1 };
-  const engine = { ...engineFrom({ model: "random:tiny", threads: 1, pace: "none", ...options }, trace), backend };
+  const engine = {
+    ...engineFrom({ model: "random:tiny", target: backend.name, pace: "none", ...options }, trace),
+    backend,
+  };
   const columns = CacheReplay.blockKeys({ ...config, blocks: undefined }, trace);
   const verification = await verifyDecisions(trace, columns, config, engine, {
     contents: contents === "decisions only" ? undefined : contents,
