@@ -66,16 +66,19 @@ test("an import that points the wrong way is found, and so is a circle", () => {
   expect(rules.some((rule) => rule.startsWith("no-cycles: core/one.ts"))).toBe(true);
 });
 
-/** Sources outside a backend's folder that name it, except its packaging scripts and a hardware preset of the same name. */
+/** Sources outside a backend's folder that name it, except its packaging scripts, its benchmarks, and a hardware preset of the same name. */
 function namingBackend(root: string): string[] {
   const names = new RegExp(`\\b(${backendNames.join("|")})\\b`);
-  const packaging = ["bundle-onnxruntime.ts", "build-cuda.ts", "kernel-resources.ts"].map((name) => `scripts/${name}`);
+  const packaging = ["bundle-onnxruntime.ts", "build-cuda.ts", "kernel-resources.ts", "gpu-pack.ts"].map(
+    (name) => `scripts/${name}`,
+  );
   const exempt = ["engine/backends.ts", ...packaging, "sim/cost/hardware.ts"];
   const sources = folders.flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((file) => `${folder}/${file}`),
   );
   return sources
     .filter((file) => file.endsWith(".ts") && !exempt.includes(file))
+    .filter((file) => !file.startsWith("bench/gpu/"))
     .filter((file) => !backendNames.some((name) => file.startsWith(`engine/${name}/`)))
     .filter((file) => names.test(readFileSync(join(root, file), "utf8")));
 }

@@ -126,6 +126,11 @@ export class Device {
     this.#check(this.#driver.cuMemcpyDtoHAsync_v2(target, source, bytes, this.stream), "cuMemcpyDtoHAsync");
   }
 
+  /** Copies `bytes` within the device's memory, in the order of the stream. */
+  copy(target: bigint, source: bigint, bytes: number): void {
+    this.#check(this.#driver.cuMemcpyDtoDAsync_v2(target, source, bytes, this.stream), "cuMemcpyDtoDAsync");
+  }
+
   fillZero(address: bigint, bytes: number): void {
     this.#check(this.#driver.cuMemsetD8Async(address, 0, bytes, this.stream), "cuMemsetD8Async");
   }

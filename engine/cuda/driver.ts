@@ -24,6 +24,7 @@ export const driverPrototypes = {
   cuMemFreeHost: "int cuMemFreeHost(uint64_t address)",
   cuMemcpyHtoDAsync_v2: "int cuMemcpyHtoDAsync_v2(uint64_t target, uint64_t source, size_t bytes, uint64_t stream)",
   cuMemcpyDtoHAsync_v2: "int cuMemcpyDtoHAsync_v2(uint64_t target, uint64_t source, size_t bytes, uint64_t stream)",
+  cuMemcpyDtoDAsync_v2: "int cuMemcpyDtoDAsync_v2(uint64_t target, uint64_t source, size_t bytes, uint64_t stream)",
   cuMemsetD8Async: "int cuMemsetD8Async(uint64_t address, unsigned char value, size_t bytes, uint64_t stream)",
   cuStreamCreate: "int cuStreamCreate(void *stream, unsigned int flags)",
   cuStreamDestroy_v2: "int cuStreamDestroy_v2(uint64_t stream)",

@@ -106,7 +106,7 @@ export class PagedDecoder implements WorkerDecoder {
     const exact = sizeOf(step);
     const decodes = this.#options.graphs === false ? undefined : paddedDecodes(exact);
     const size = decodes ?? exact;
-    const splits = size.decodes > 0 ? this.#splits(size) : 1;
+    const splits = size.decodes > 0 ? splitsOf(size, config, this.#launches.decodeBlocks, this.#device) : 1;
     const hasMoved = [this.#inputs.reserve(size), this.#buffers.reserve(size, splits)].includes(true);
     if (hasMoved) this.#graphs.clear();
     const addresses = this.#inputs.addresses(size);
@@ -158,18 +158,6 @@ export class PagedDecoder implements WorkerDecoder {
     this.#device.close();
   }
 
-  /**
-   * Splits of each decode: a power of two, so that all multiprocessors have work. It depends on the batch, and selects the order of
-   * the sums of attention, and thus the last bits of the results.
-   */
-  #splits({ decodes, longestDecode }: StepSize): number {
-    const { window = longestDecode } = this.#options.config;
-    const blocks = blocksPerMultiprocessor * this.#device.multiprocessors;
-    const wanted = Math.floor(blocks / (decodes * this.#launches.decodeBlocks));
-    const useful = Math.floor(Math.min(window, longestDecode) / leastSplitKeys);
-    return 2 ** Math.floor(Math.log2(Math.max(1, Math.min(wanted, useful))));
-  }
-
   #write(address: bigint, bytes: Uint8Array): void {
     this.#upload ??= this.#device.allocatePinned(uploadBytes);
     const staged = new Uint8Array(this.#upload.buffer);
@@ -180,4 +168,21 @@ export class PagedDecoder implements WorkerDecoder {
       this.#device.synchronize();
     }
   }
+}
+
+/**
+ * Splits of each decode: a power of two, so that all multiprocessors have work. It depends on the batch, and selects the order of
+ * the sums of attention, and thus the last bits of the results.
+ *
+ * @param decodeBlocks thread blocks of attention_decode for one sequence and one split
+ */
+export function splitsOf(
+  { decodes, longestDecode }: StepSize,
+  { window = longestDecode }: DecoderConfig,
+  decodeBlocks: number,
+  { multiprocessors }: Pick<Device, "multiprocessors">,
+): number {
+  const wanted = Math.floor((blocksPerMultiprocessor * multiprocessors) / (decodes * decodeBlocks));
+  const useful = Math.floor(Math.min(window, longestDecode) / leastSplitKeys);
+  return 2 ** Math.floor(Math.log2(Math.max(1, Math.min(wanted, useful))));
 }

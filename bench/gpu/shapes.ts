@@ -1,0 +1,67 @@
+/** Sizes of a benchmark: of real models on a GPU, or so small that the emulator of the tests runs it. */
+export interface Sizes {
+  /** The model of decode, prefill and the profile. */
+  readonly model: string;
+  /** The model that is bound by launches. */
+  readonly smallModel: string;
+  readonly batches: readonly number[];
+  /** Cached tokens of each decode. */
+  readonly contextTokens: number;
+  /** Decode steps that are measured. */
+  readonly steps: number;
+  readonly prefills: readonly number[];
+  /** Prompt of the prefills with a cached prefix, and the cached tokens. */
+  readonly cachedPrompt: number;
+  readonly cached: readonly number[];
+  /** Bytes of the copy that measures bandwidth. */
+  readonly copyBytes: number;
+  /** Rows, columns and inputs of the products that measure the matrix peak. */
+  readonly product: number;
+  /** The presets that serve the trace, its requests, and the blocks of 16 tokens of their cache. */
+  readonly presets: readonly string[];
+  readonly requests: number;
+  readonly blocks: number;
+  readonly profile: ProfileSizes;
+}
+
+/** The grid of the operator profile. */
+export interface ProfileSizes {
+  /** Tokens of a step, for operators of each token. */
+  readonly tokens: readonly number[];
+  readonly sequences: readonly number[];
+  /** Prefill chunks, and cached tokens before them; 0: no chunk. */
+  readonly chunks: readonly number[];
+  /** Decodes of a step, and their contexts. */
+  readonly decodes: readonly number[];
+  readonly contexts: readonly number[];
+  /** Most tokens of all contexts of a step. */
+  readonly mostContextTokens: number;
+}
+
+const powers = (least: number, most: number, factor = 2): number[] => {
+  const all = [];
+  for (let value = least; value <= most; value *= factor) all.push(value);
+  return all;
+};
+
+export const sizes: Readonly<Record<string, Sizes>> = {
+  "8b": {
+    ...{ model: "random:8b", smallModel: "random:0.6b", batches: [1, 4, 16, 64], contextTokens: 2048, steps: 20 },
+    ...{ prefills: [4096, 8192, 16_384, 32_768], cachedPrompt: 8192, cached: [0, 4096, 7168] },
+    ...{ copyBytes: 2 ** 32, product: 8192 },
+    ...{ presets: ["vllm", "sglang", "trt-llm", "turbomind"], requests: 200, blocks: 4000 },
+    profile: {
+      ...{ tokens: [...powers(1, 2048), 4096, 8192], sequences: powers(1, 256), chunks: [0, ...powers(16, 2048)] },
+      ...{ decodes: [0, ...powers(1, 256, 4)], contexts: powers(64, 16_384, 4), mostContextTokens: 2 ** 20 },
+    },
+  },
+  tiny: {
+    ...{ model: "random:tiny", smallModel: "random:tiny-qwen3", batches: [1, 3], contextTokens: 40, steps: 2 },
+    ...{ prefills: [70], cachedPrompt: 64, cached: [0, 32, 56], copyBytes: 2 ** 16, product: 64 },
+    ...{ presets: ["vllm"], requests: 4, blocks: 200 },
+    profile: {
+      ...{ tokens: [1, 3], sequences: [1, 2], chunks: [0, 17], decodes: [0, 2], contexts: [20] },
+      mostContextTokens: 1000,
+    },
+  },
+};
