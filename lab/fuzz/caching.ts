@@ -1,4 +1,5 @@
 import { blockKeysFor } from "../../core/replica/compose.ts";
+import { rowDifference } from "../../engine/contents/difference.ts";
 import type { EngineConfig } from "../../engine/engine.ts";
 import { decisionCounts } from "../compare/decisions.ts";
 import type { Engines } from "./engines.ts";
@@ -9,7 +10,11 @@ import { configOf, type FuzzParts, mostBlocks, type Setup } from "./setup.ts";
 /** The output of a request: each token and the logits that it was chosen from. */
 type Output = { readonly token: number; readonly logits: Float32Array | undefined }[];
 
-/** Compares the engine with itself without a cache, where each request is served alone and computes its whole prompt. */
+/**
+ * Compares the engine with itself without a cache, where each request is served alone and computes its whole prompt. Logits must be
+ * bit-identical, or within the backend's tolerance; then a request is not compared after a token that differs, which may be another
+ * one of nearly equal logits.
+ */
 export const caching = (engines: Engines): FuzzKind => ({
   name: "caching",
   property: "the engine generates the same tokens from the same logits with its cache and without one",
@@ -21,7 +26,8 @@ async function compared(one: FuzzCase, parts: FuzzParts, engines: Engines): Prom
   const choice = choiceOf(setup, trace, engines);
   const cached = await outputsOf(one, setup, parts, engines, choice);
   const alone = await outputsOf({ ...one, operations: [] }, withoutCache(setup), parts, engines, choice);
-  const failure = firstDifference(cached.outputs, alone.outputs, cached.served.outcomes.refused);
+  const tolerance = engines.backend.contentsTolerance?.logits;
+  const failure = firstDifference(cached.outputs, alone.outputs, cached.served.outcomes.refused, tolerance);
   return { decisions: decisionCounts(cached.served), failure };
 }
 
@@ -55,25 +61,40 @@ function firstDifference(
   cached: readonly Output[],
   alone: readonly Output[],
   refused: ArrayLike<number>,
+  tolerance: number | undefined,
 ): Failure | undefined {
   for (const [request, output] of cached.entries()) {
-    const expected = alone[request];
-    for (const [at, { token, logits }] of output.entries()) {
-      const other = expected[at];
-      const where = `token ${at} of request ${request}`;
-      if (logits && other?.logits && !isSame(logits, other.logits))
-        return { category: "logits", message: `the logits of ${where} differ from those without a cache` };
-      if (token !== other?.token)
-        return { category: "token", message: `${where} is ${token}, without a cache ${other?.token ?? "is missing"}` };
-    }
-    if (output.length < expected.length && refused[request] === 0)
-      return {
-        category: "length",
-        message: `request ${request} generates ${output.length} tokens, without a cache ${expected.length}`,
-      };
+    const failure = outputDifference(request, output, alone[request], refused[request] === 1, tolerance);
+    if (failure) return failure;
   }
   return undefined;
 }
 
-const isSame = (a: Float32Array, b: Float32Array) =>
-  Buffer.from(a.buffer, a.byteOffset, a.byteLength).equals(Buffer.from(b.buffer, b.byteOffset, b.byteLength));
+function outputDifference(
+  request: number,
+  output: Output,
+  expected: Output,
+  refused: boolean,
+  tolerance: number | undefined,
+): Failure | undefined {
+  for (const [at, { token, logits }] of output.entries()) {
+    const other = expected[at];
+    const where = `token ${at} of request ${request}`;
+    if (logits && other?.logits && differ(logits, other.logits, tolerance))
+      return { category: "logits", message: `the logits of ${where} differ from those without a cache` };
+    if (token === other?.token) continue;
+    if (other && tolerance !== undefined) return undefined;
+    return { category: "token", message: `${where} is ${token}, without a cache ${other?.token ?? "is missing"}` };
+  }
+  if (output.length < expected.length && !refused)
+    return {
+      category: "length",
+      message: `request ${request} generates ${output.length} tokens, without a cache ${expected.length}`,
+    };
+  return undefined;
+}
+
+function differ(logits: Float32Array, other: Float32Array, tolerance: number | undefined): boolean {
+  const difference = rowDifference(logits, other);
+  return difference !== undefined && !(tolerance !== undefined && difference.relativeError <= tolerance);
+}

@@ -39,11 +39,12 @@ export async function onEngine(
   const chunks = new ChunkTable();
   const steps = new StepTable();
   const player = new OperationsPlayer(operations, trace, columns);
-  const { layers, vocabulary } = engines;
+  const { layers, vocabulary, backend } = engines;
+  const tolerance = backend.contentsTolerance;
   const [pool, scratch] = await engines.pools(config.blockTokens);
   const check = own.onToken
     ? undefined
-    : new ContentsCheck({ trace, pool, scratch, layers, vocabulary, seed, share: 1 });
+    : new ContentsCheck({ trace, pool, scratch, layers, vocabulary, tolerance, seed, share: 1 });
   const engine = new Engine(trace, columns, {
     ...config,
     ...(check && { onToken: check.onToken, needsLogits: check.needsLogits }),
