@@ -40,11 +40,13 @@ describe("the browser is", () => {
 });
 
 describe.runIf(process.platform === "linux")("before the tests", () => {
-  const script = ["--import", createRequire(import.meta.url).resolve("tsx"), "scripts/set-up-browser.ts"];
+  const script = ["--import", createRequire(import.meta.url).resolve("tsx"), "scripts/set-up-tests.ts"];
   const isDebian = /^ID=debian$/m.test(readFileSync("/etc/os-release", "utf8"));
-  /** Runs the script with only these programs in PATH. */
+  /** Runs the script with only these programs in PATH; without other variables, it requires a browser only. */
   const setUp = (folder: string, env: NodeJS.ProcessEnv = {}) => {
-    const { status, stdout, stderr } = spawnSync(process.execPath, script, { env: { PATH: folder, ...env } });
+    const { status, stdout, stderr } = spawnSync(process.execPath, script, {
+      env: { PATH: folder, CXX: "none", ...env },
+    });
     return { status, stdout: `${stdout}`, stderr: `${stderr}` };
   };
   // Replacements of sudo and env that run the command.
@@ -72,8 +74,23 @@ describe.runIf(process.platform === "linux")("before the tests", () => {
     chmodSync(join(folder, "apt-get"), 0o755);
     const { status, stderr } = setUp(folder);
     expect(status).toBe(0);
-    if (isDebian) expect(stderr).toMatch(/^The dashboard's tests require chromium; running apt-get install [^\n]*\n$/);
+    if (isDebian)
+      expect(stderr).toMatch(/^The dashboard's browser tests require chromium; running apt-get install [^\n]*\n$/);
     else expect(stderr).toMatch(skipped);
+  });
+
+  test("on Debian, g++ is installed where it or AddressSanitizer is missing", () => {
+    const folder = programs({ sudo, env });
+    const library = join(folder, "libasan.so");
+    const compiler = `if [ "$1" = -print-file-name=libasan.so ]; then echo ${library}; fi`;
+    const apt = `for word; do last=$word; done
+      if [ "$last" = g++ ]; then printf '#!/bin/sh\\n%s\\n' '${compiler}' > ${folder}/g++; /bin/chmod +x ${folder}/g++; echo > ${library}; fi`;
+    writeFileSync(join(folder, "apt-get"), `#!/bin/sh\n${apt}\n`);
+    chmodSync(join(folder, "apt-get"), 0o755);
+    const { status, stderr } = setUp(folder, { CXX: undefined, CHROMIUM: "none" });
+    expect(status).toBe(0);
+    if (isDebian) expect(stderr).toBe("The CUDA engine's tests require g++; running apt-get install g++\n");
+    else expect(stderr).toMatch(/^The CUDA engine's tests are skipped: install g\+\+ with libasan/);
   });
 
   test("if the installation fails, the tests are skipped", () => {
