@@ -152,7 +152,7 @@ export class Launches {
   ): void {
     const { heads, kvHeads } = this.#config;
     this.#kernels.attention_prefill_.launch(
-      ...([[tiles, heads, 1], 128, out, qkv, this.#queryStride, keys, values, step.tiles] as const),
+      ...([[heads, tiles, 1], 128, out, qkv, this.#queryStride, keys, values, step.tiles] as const),
       ...[step.cuSeqlensQ, step.contextLens, step.tables, tableStride, this.#blockSize],
       ...[heads, kvHeads, this.#scale, this.#window, slopes],
     );
@@ -282,7 +282,7 @@ export class Launches {
 const warps = (threads: number, most: number): number => Math.min(most, Math.max(1, Math.ceil(threads / 32)) * 32);
 
 /** Queries above 128 dimensions are in shared memory beside the tiles of keys and values; slots of two tiles follow. */
-function prefillSharedBytes(headDim: number): number {
+export function prefillSharedBytes(headDim: number): number {
   const tileBytes = 2 * 64 * (headDim + 8);
   return (headDim > 128 ? 3 : 2) * tileBytes + 2 * 64 * 4;
 }

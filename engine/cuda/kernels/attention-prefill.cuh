@@ -3,7 +3,7 @@
 // A thread block computes 64 queries of one head, 16 queries a warp, over tiles of 64 keys that start at multiples of 64. A row's
 // result is the same for any chunk and any cached prefix: its keys are always in the same tiles, and a masked key adds zero.
 // The copy of a tile's values overlaps the product with its keys; the copy of the next keys overlaps softmax and the product with
-// the values. Scores are in units of log2(e), so that exponentials are powers of two.
+// the values. Scores are in units of log2(e), so that exponentials are powers of two. Grid: (Hq, tiles), 128 threads.
 #pragma once
 
 constexpr int tile_queries = 64;
@@ -155,11 +155,13 @@ __device__ __forceinline__ void prefill_attention(bf16* out, const bf16* q, int 
   bf16* queryTile = valueTile + tile_keys * PrefillShared<D>::stride;
   int* slots = (int*)(shared + PrefillShared<D>::bytes) - 2 * tile_keys;
 
-  int2 tile = tiles[blockIdx.x];
+  // Tiles in descending order: those of a sequence's end have the most keys, and start first. The heads of a tile are neighbours
+  // in the grid, so that heads of one group find keys and values in the L2 cache.
+  int2 tile = tiles[gridDim.y - 1 - blockIdx.y];
   int firstRow = cuSeqlensQ[tile.x], queryCount = cuSeqlensQ[tile.x + 1] - firstRow;
   int context = contextLens[tile.x], cached = context - queryCount;
   const int* table = tables + (size_t)tile.x * tableStride;
-  int head = blockIdx.y, kvHead = head / (Hq / Hkv);
+  int head = blockIdx.x, kvHead = head / (Hq / Hkv);
   q += (size_t)firstRow * qStride + head * D;
   keys += kvHead * D;
   values += kvHead * D;

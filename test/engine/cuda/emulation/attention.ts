@@ -1,5 +1,6 @@
 // Batches of attention over a paged pool: on the device, and by definition in float64.
 import { seededRandom } from "../../../../core/random.ts";
+import { prefillSharedBytes } from "../../../../engine/cuda/launches.ts";
 import { type Device, float, type Parameter } from "./device.ts";
 import { floats, randomBfloat16 } from "./numbers.ts";
 
@@ -24,7 +25,6 @@ export interface AttentionShape {
 }
 
 const tileQueries = 64;
-const tileKeys = 64;
 
 /** Contents of a sequence: keys, values and queries by position, so that they are the same in any chunk. */
 function contentsOf(shape: AttentionShape, sequence: number) {
@@ -128,7 +128,7 @@ export class AttentionBatch {
       ...[this.#cuSeqlens, this.#contexts, ...this.#layout, ...this.#common],
     ];
     const sharedBytes = prefillSharedBytes(headDim);
-    this.#device.run(`attention_prefill_d${headDim}`, [tiles.length, heads], 128, parameters, sharedBytes);
+    this.#device.run(`attention_prefill_d${headDim}`, [heads, tiles.length], 128, parameters, sharedBytes);
     return this.#device.download(new Uint16Array(this.#rows * heads * headDim), out);
   }
 
@@ -168,10 +168,6 @@ export class AttentionBatch {
     }
     return out;
   }
-}
-
-export function prefillSharedBytes(headDim: number): number {
-  return (headDim > 128 ? 3 : 2) * tileKeys * (headDim + 8) * 2 + 2 * tileKeys * 4;
 }
 
 function attend(
