@@ -16,13 +16,43 @@ struct Decode {
   /** Loads of keys, and as many of values, in flight a lane. */
   static constexpr int ahead = 4;
   static constexpr int keys_per_step = keys_at_once * ahead;
+
+  // The scores of a step, query · ahead + key, are distributed over the lanes of a key: lane l has those from l · scores / lanes.
+  static constexpr int scores = G * ahead;
+  static constexpr int scores_per_lane = scores > lanes ? scores / lanes : 1;
+  static constexpr int lanes_per_score = lanes > scores ? lanes / scores : 1;
+  static constexpr int queries_per_lane = G > lanes ? G / lanes : 1;
+  static constexpr int lanes_per_query = lanes > G ? lanes / G : 1;
 };
+
+/**
+ * Sums `values` over groups of 2·mask lanes and distributes the sums: a lane's sums are the first of the array, as Decode says.
+ * Each exchange halves the values that a lane still sums; N − 1 shuffles instead of N·log2(lanes).
+ */
+template <int N, int mask>
+__device__ __forceinline__ void sum_and_distribute(float* values) {
+  if constexpr (mask > 0) {
+    constexpr int half = N > 1 ? N / 2 : 1;
+    bool isUpper = threadIdx.x & mask;
+#pragma unroll
+    for (int i = 0; i < half; i++) {
+      if constexpr (N > 1) {
+        float sent = isUpper ? values[i] : values[i + half];
+        float kept = isUpper ? values[i + half] : values[i];
+        values[i] = kept + __shfl_xor_sync(all_lanes, sent, mask);
+      } else {
+        values[i] += __shfl_xor_sync(all_lanes, values[i], mask);
+      }
+    }
+    sum_and_distribute<half, mask / 2>(values);
+  }
+}
 
 /** A maximum of scores, the sum of their exponentials, and the values weighted by these, of one query: 8 elements a lane. */
 struct Weighted {
   float maximum;
   float sum;
-  float values[8];
+  float (&values)[8];
 };
 
 /** Adds another range of keys of the same query, from the lane that differs in `mask`. */
@@ -80,8 +110,7 @@ __device__ __forceinline__ void decode_attention(float* partial, float2* partial
   values += kvHead * D + (hasElements ? column : 0);
   size_t slotElements = (size_t)Hkv * D;
 
-  float query[G][8], slope[G];
-  Weighted state[G];
+  float query[G][8], weighted[G][8];
 #pragma unroll
   for (int g = 0; g < G; g++) {
     bool isPresent = g < queryCount && hasElements;
@@ -89,11 +118,19 @@ __device__ __forceinline__ void decode_attention(float* partial, float2* partial
 #pragma unroll
     for (int i = 0; i < 8; i++) {
       query[g][i] = loaded[i] * (scale * log2_e);
-      state[g].values[i] = 0.0f;
+      weighted[g][i] = 0.0f;
     }
-    state[g].maximum = lowest_score;
-    state[g].sum = 0.0f;
-    slope[g] = slopes && g < queryCount ? slopes[firstHead + g] * log2_e : 0.0f;
+  }
+  // Of the queries whose scores this lane has: maximum, sum of this lane's exponentials, slope of ALiBi.
+  constexpr int own = Shape::queries_per_lane;
+  float maximum[own], sum[own], slope[own];
+  int firstScore = lane % lanes * Shape::scores / lanes;
+#pragma unroll
+  for (int n = 0; n < own; n++) {
+    int g = firstScore / ahead + n;
+    maximum[n] = lowest_score;
+    sum[n] = 0.0f;
+    slope[n] = slopes && g < queryCount ? slopes[firstHead + g] * log2_e : 0.0f;
   }
 
   Range range = split_of(context, window, Shape::keys_per_step * decode_warps, splits);
@@ -115,57 +152,86 @@ __device__ __forceinline__ void decode_attention(float* partial, float2* partial
 #pragma unroll
     for (int i = 0; i < ahead; i++) slots[i] = slot_at(key_of(first + stride, i));
 
-    // All scores first, then all weighted values: one row of keys or values at a time is unpacked.
-    float scores[G][ahead];
+    float scores[Shape::scores];
 #pragma unroll
     for (int i = 0; i < ahead; i++) {
-      int key = key_of(first, i);
 #pragma unroll
       for (int g = 0; g < G; g++) {
         float score = 0.0f;
 #pragma unroll
         for (int j = 0; j < 8; j++) score = fmaf(query[g][j], keyRow[i][j], score);
-#pragma unroll
-        for (int mask = lanes / 2; mask; mask >>= 1) score += __shfl_xor_sync(all_lanes, score, mask);
-        score = fmaf(slope[g], (float)(key - context + 1), score);
-        scores[g][i] = key < range.end ? score : lowest_score;
+        scores[g * ahead + i] = score;
       }
     }
+    sum_and_distribute<Shape::scores, lanes / 2>(scores);
+
+    float factor[own];
+    bool isChanged = false;
 #pragma unroll
-    for (int g = 0; g < G; g++) {
-      float most = state[g].maximum;
+    for (int n = 0; n < own; n++) {
+      constexpr int perQuery = Shape::scores_per_lane / own;
+      float* mine = scores + n * perQuery;
+      float most = maximum[n];
 #pragma unroll
-      for (int i = 0; i < ahead; i++) most = fmaxf(most, scores[g][i]);
-      float factor = exp2_approx(state[g].maximum - most);
-      state[g].maximum = most;
-      state[g].sum *= factor;
+      for (int r = 0; r < perQuery; r++) {
+        int key = key_of(first, (firstScore + n * perQuery + r) % ahead);
+        mine[r] = key < range.end ? fmaf(slope[n], (float)(key - context + 1), mine[r]) : lowest_score;
+        most = fmaxf(most, mine[r]);
+      }
 #pragma unroll
-      for (int j = 0; j < 8; j++) state[g].values[j] *= factor;
+      for (int mask = 1; mask < Shape::lanes_per_query; mask <<= 1)
+        most = fmaxf(most, __shfl_xor_sync(all_lanes, most, mask));
+      factor[n] = exp2_approx(maximum[n] - most);
+      isChanged = isChanged || most != maximum[n];
+      maximum[n] = most;
+      sum[n] *= factor[n];
 #pragma unroll
-      for (int i = 0; i < ahead; i++) {
-        scores[g][i] = scores[g][i] == lowest_score ? 0.0f : exp2_approx(scores[g][i] - most);
-        state[g].sum += scores[g][i];
+      for (int r = 0; r < perQuery; r++) {
+        mine[r] = mine[r] == lowest_score ? 0.0f : exp2_approx(mine[r] - most);
+        sum[n] += mine[r];
+      }
+    }
+    // Maxima change seldom after the first keys; a factor of 1 changes no bit.
+    if (__any_sync(all_lanes, isChanged)) {
+#pragma unroll
+      for (int g = 0; g < G; g++) {
+        float scaleOld = __shfl_sync(all_lanes, factor[g % own], g * lanes / G, lanes);
+#pragma unroll
+        for (int j = 0; j < 8; j++) weighted[g][j] *= scaleOld;
       }
     }
 #pragma unroll
     for (int i = 0; i < ahead; i++) {
 #pragma unroll
       for (int g = 0; g < G; g++) {
+        int score = g * ahead + i;
+        float mine = scores[score % Shape::scores_per_lane];
+        float weight = __shfl_sync(all_lanes, mine, score * lanes / Shape::scores, lanes);
 #pragma unroll
-        for (int j = 0; j < 8; j++) state[g].values[j] = fmaf(scores[g][i], valueRow[i][j], state[g].values[j]);
+        for (int j = 0; j < 8; j++) weighted[g][j] = fmaf(weight, valueRow[i][j], weighted[g][j]);
       }
     }
   }
 
 #pragma unroll
-  for (int g = 0; g < G; g++) {
+  for (int n = 0; n < own; n++) {
 #pragma unroll
-    for (int mask = lanes; mask < 32; mask <<= 1) merge_lanes(state[g], mask);
+    for (int mask = 1; mask < Shape::lanes_per_query; mask <<= 1)
+      sum[n] += __shfl_xor_sync(all_lanes, sum[n], mask);
+    // Lanes with the same score have all added it.
+    sum[n] *= 1.0f / (float)Shape::lanes_per_score;
+  }
+#pragma unroll
+  for (int g = 0; g < G; g++) {
+    Weighted state = {__shfl_sync(all_lanes, maximum[g % own], g * lanes / G, lanes),
+                      __shfl_sync(all_lanes, sum[g % own], g * lanes / G, lanes), weighted[g]};
+#pragma unroll
+    for (int mask = lanes; mask < 32; mask <<= 1) merge_lanes(state, mask);
     if (lane < lanes && hasElements) {
 #pragma unroll
-      for (int i = 0; i < 8; i++) sharedValues[warp][g][column + i] = state[g].values[i];
+      for (int i = 0; i < 8; i++) sharedValues[warp][g][column + i] = state.values[i];
     }
-    if (lane == 0) sharedMaxSum[warp][g] = make_float2(state[g].maximum, state[g].sum);
+    if (lane == 0) sharedMaxSum[warp][g] = make_float2(state.maximum, state.sum);
   }
   __syncthreads();
 
