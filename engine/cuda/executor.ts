@@ -41,7 +41,12 @@ export async function openCudaExecutor(options: CudaExecutorOptions): Promise<Ex
 async function writeWeights(remote: Remote<CudaLoad>, { config }: PagedDecoderOptions, weights: WeightSource) {
   const { model, layers } = weightLayout(config);
   for (const tensors of [model, ...layers])
-    for (const { offset, read } of tensors.values()) {
+    for (const { offset, elements: count, read, distribution } of tensors.values()) {
+      const random = distribution(weights);
+      if (random) {
+        await remote.call({ kind: "weights", offset, random: { ...random, count } });
+        continue;
+      }
       const elements = read(weights);
       await remote.call({ kind: "weights", offset, elements }, [elements.buffer as ArrayBuffer]);
     }

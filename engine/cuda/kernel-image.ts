@@ -12,10 +12,11 @@ const fatbin = new URL("kernels.fatbin", folder);
 /**
  * Loads the kernels: from the fatbin that the package contains, or compiled from their sources by NVRTC.
  *
+ * @param headDim compiles the attention kernels of this head dimension only, which takes a fraction of the time
  * @returns the address of a kernel by its name
  * @throws UnavailableError of one line if neither is possible
  */
-export function loadKernels(device: Device): (name: string) => bigint {
+export function loadKernels(device: Device, headDim?: number): (name: string) => bigint {
   // The emulator has the kernels in its library.
   if (device.isEmulated) return device.loadModule(new Uint8Array(1));
   let reason = "the package has no compiled kernels (kernels.fatbin)";
@@ -29,7 +30,8 @@ export function loadKernels(device: Device): (name: string) => bigint {
     }
   }
   const architecture = `sm_${device.capability}${device.capability === 90 ? "a" : ""}`;
-  const image = compile(wholeSource("kernels.cu"), architecture);
+  const macros = headDim === undefined ? [] : [`ONLY_HEAD_DIMENSION=${headDim}`];
+  const image = compile(wholeSource("kernels.cu"), architecture, macros);
   if (image) return device.loadModule(image);
   throw new UnavailableError(`${reason}, and NVRTC, which compiles them, was not found: install the CUDA toolkit`);
 }

@@ -21,10 +21,11 @@ const files = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 /**
  * Compiles a source for an architecture such as `sm_90a`.
  *
+ * @param macros definitions as NAME=VALUE
  * @returns the machine code; undefined if NVRTC is not installed
  * @throws ExecutorError with the first error of the compiler
  */
-export function compile(source: string, architecture: string): Uint8Array | undefined {
+export function compile(source: string, architecture: string, macros: readonly string[]): Uint8Array | undefined {
   const path = process.env[nvrtcVariable];
   if (path === "none") return undefined;
   const library = openLibrary(path ? [path] : files);
@@ -34,7 +35,8 @@ export function compile(source: string, architecture: string): Uint8Array | unde
   const size = new BigUint64Array(1);
   checkResult(nvrtc.nvrtcCreateProgram(program, source, "kernels.cu", 0, null, null), "nvrtcCreateProgram");
   try {
-    const options = [`--gpu-architecture=${architecture}`, "-default-device", "--std=c++17"];
+    const defined = macros.map((macro) => `--define-macro=${macro}`);
+    const options = [`--gpu-architecture=${architecture}`, "-default-device", "--std=c++17", ...defined];
     const result = nvrtc.nvrtcCompileProgram(program[0], options.length, options);
     if (result !== 0) {
       checkResult(nvrtc.nvrtcGetProgramLogSize(program[0], size), "nvrtcGetProgramLogSize");

@@ -1,6 +1,6 @@
 import { WallClock } from "../clock.ts";
 import { type BatchResult, type BatchStep, type BlockData, ExecutorError } from "../executor.ts";
-import type { DecoderConfig } from "../model/decoder.ts";
+import type { DecoderConfig, WeightDistribution } from "../model/decoder.ts";
 import type { BlockCopy, WorkerDecoder } from "../worker/protocol.ts";
 import { BlockPool } from "./block-pool.ts";
 import { Buffers } from "./buffers.ts";
@@ -19,6 +19,10 @@ export interface PagedDecoderOptions {
   readonly blockTokens: number;
   /** Whether steps of decodes are captured as graphs; true by default. */
   readonly graphs?: boolean;
+}
+
+export interface RandomElements extends WeightDistribution {
+  readonly count: number;
 }
 
 /** Bytes of the pinned buffer through which weights are uploaded. */
@@ -67,7 +71,7 @@ export class PagedDecoder implements WorkerDecoder {
     const { config, blockCount, blockTokens } = options;
     this.#options = options;
     this.#device = device;
-    this.#launches = new Launches(this.#device, loadKernels(this.#device), config, blockTokens);
+    this.#launches = new Launches(this.#device, loadKernels(this.#device, config.headDim), config, blockTokens);
     this.#cublas = Cublas.open(this.#device);
     const layout = weightLayout(config);
     this.#weights = this.#device.allocate(layout.bytes, `the weights of ${config.name}`);
@@ -88,6 +92,11 @@ export class PagedDecoder implements WorkerDecoder {
       this.#weights.address + BigInt(offset),
       new Uint8Array(elements.buffer, elements.byteOffset, elements.byteLength),
     );
+  }
+
+  /** Fills a tensor with random elements, which are generated on the device. */
+  generateWeights(offset: number, { count, seed, mean, scale }: RandomElements): void {
+    this.#launches.fillRandom(this.#weights.address + BigInt(offset), count, seed, mean, scale);
   }
 
   /** Frees the buffers that only loading needs. */

@@ -1,4 +1,4 @@
-import type { DecoderConfig, LayerTensor, ModelTensor, WeightSource } from "../model/decoder.ts";
+import type { DecoderConfig, LayerTensor, ModelTensor, WeightDistribution, WeightSource } from "../model/decoder.ts";
 import { elementsOf, layerTensors, modelTensors } from "../model/tensors.ts";
 
 /** Tensors of a layer on the device: query, key and value are one matrix, and so are gate and up. */
@@ -14,6 +14,8 @@ export interface DeviceTensor {
   readonly elements: number;
   /** Its elements, from the model's weights. */
   read(weights: WeightSource): Uint16Array;
+  /** Its distribution, if the weights are random and generated on the device; that of a joined matrix is that of its first part. */
+  distribution(weights: WeightSource): WeightDistribution | undefined;
 }
 
 /** The places of all weights in one allocation. */
@@ -29,15 +31,20 @@ const alignment = 256;
 /** The layout is a function of the configuration, so that both threads of an executor compute the same one. */
 export function weightLayout(config: DecoderConfig): WeightLayout {
   let bytes = 0;
-  const place = (elements: number, read: DeviceTensor["read"]): DeviceTensor => {
+  const place = (
+    elements: number,
+    read: DeviceTensor["read"],
+    tensor: ModelTensor | LayerTensor,
+    layer = -1,
+  ): DeviceTensor => {
     const offset = bytes;
     bytes = Math.ceil((bytes + 2 * elements) / alignment) * alignment;
-    return { offset, elements, read };
+    return { offset, elements, read, distribution: (weights) => weights.distribution?.(tensor, layer) };
   };
   const model = new Map(
     modelTensors(config).map(({ tensor, shape }) => [
       tensor,
-      place(elementsOf(shape), (weights) => roundToBfloat16(weights.model(tensor))),
+      place(elementsOf(shape), (weights) => roundToBfloat16(weights.model(tensor)), tensor),
     ]),
   );
   const layers = Array.from({ length: config.layers }, (_, layer) => {
@@ -50,7 +57,7 @@ export function weightLayout(config: DecoderConfig): WeightLayout {
       const rows = shape.length === 1 ? 1 : shape[0];
       const elements = parts.reduce((sum, part) => sum + elementsOf(shapes.get(part)!), 0);
       const read = (weights: WeightSource) => joined(parts, rows, (part) => weights.layer(layer, part));
-      tensors.set(name, place(elements, read));
+      tensors.set(name, place(elements, read, parts[0], layer));
     }
     return tensors;
   });

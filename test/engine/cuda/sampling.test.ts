@@ -1,142 +1,83 @@
-import fc from "fast-check";
-import { afterEach, beforeAll, describe, expect, test } from "vitest";
-import { chanceOf } from "../../../core/random.ts";
+import { describe, expect, test } from "vitest";
 import type { DeviceSampling } from "../../../engine/executor.ts";
-import { buildTimeoutMs, canEmulate, emulatorLibrary } from "./emulation/build.ts";
-import { Device } from "./emulation/device.ts";
+import { argmax, Sampler } from "../../../engine/sampling.ts";
+import { canEmulate, greedy, opened, run, stepOf, tinyConfig, useEmulator } from "./decoders.ts";
 
-let device: Device;
-beforeAll(async () => {
-  if (canEmulate) device = new Device(await emulatorLibrary());
-}, buildTimeoutMs);
-afterEach(() => device?.reset());
+useEmulator();
 
-const greedy: DeviceSampling = { temperature: 0, topK: 0, topP: 1, minP: 0, seed: 0, position: 0 };
+/** Small, because its outputs and not its layers are of interest. */
+const config = { ...tinyConfig("llama"), layers: 1, vocabulary: 48, ffn: 32 };
+const draws = 600;
+const prompt = { tokens: [3, 1, 4, 1, 5], from: 0, to: 5, table: [0, 1] };
 
-function argmaxRows(rows: readonly (readonly number[])[]): number[] {
-  const out = device.allocate(4 * rows.length);
-  device.run("argmax_rows", [rows.length], 256, [out, device.upload(Float32Array.from(rows.flat())), rows[0].length]);
-  return [...device.download(new Int32Array(rows.length), out)];
-}
+/** As many sequences with the same logits. */
+const copies = (count: number) =>
+  stepOf(Array.from({ length: count }, (_, i) => ({ ...prompt, table: [2 * i, 2 * i + 1] })));
 
-/** Samples each row of logits with its parameters. */
-function sampleRows(logits: readonly ArrayLike<number>[], parameters: readonly DeviceSampling[]): number[] {
-  const V = logits[0].length;
-  const rows = new DataView(new ArrayBuffer(32 * logits.length));
-  for (const [i, { temperature, topP, minP, topK, seed, position }] of parameters.entries()) {
-    for (const [j, value] of [temperature, topP, minP].entries()) rows.setFloat32(32 * i + 4 * j, value, true);
-    rows.setInt32(32 * i + 12, topK, true);
-    rows.setBigInt64(32 * i + 16, BigInt(seed), true);
-    rows.setUint32(32 * i + 24, position, true);
-  }
-  const all = new Float32Array(V * logits.length);
-  for (const [i, row] of logits.entries()) all.set(Float32Array.from(row), i * V);
-  const out = device.allocate(4 * logits.length);
-  const rowsAt = device.upload(new Uint8Array(rows.buffer));
-  device.run("sample_rows", [logits.length], V > 1000 ? 1024 : 64, [out, device.upload(all), rowsAt, V]);
-  const tokens = [...device.download(new Int32Array(logits.length), out)];
-  device.reset();
-  return tokens;
-}
+describe.runIf(canEmulate)("sampling on the device", () => {
+  const cases: [string, Partial<DeviceSampling>][] = [
+    ["temperature 1", {}],
+    ["temperature 0.4", { temperature: 0.4 }],
+    ["top-k", { topK: 5 }],
+    ["top-p", { topP: 0.7 }],
+    ["min-p", { minP: 0.2 }],
+    ["all filters", { temperature: 1.5, topK: 20, topP: 0.9, minP: 0.02 }],
+  ];
 
-/** Probabilities after the filters, in the order of engine/sampling.ts: temperature, top-k, top-p, min-p. */
-function filtered(logits: readonly number[], { temperature, topK, topP, minP }: DeviceSampling): number[] {
-  const most = Math.max(...logits);
-  const weights = logits.map((logit) => Math.exp((logit - most) / temperature));
-  const order = [...logits.keys()].sort((a, b) => logits[b] - logits[a] || a - b);
-  const inTopK = order.slice(0, topK || undefined);
-  const sum = inTopK.reduce((total, token) => total + weights[token], 0);
-  const kept: number[] = [];
-  let total = 0;
-  for (const token of inTopK) {
-    if (total >= topP * sum || weights[token] < minP) break;
-    total += weights[token];
-    kept.push(token);
-  }
-  return logits.map((_, token) => (kept.includes(token) ? weights[token] / total : 0));
-}
-
-describe.runIf(canEmulate)("sampling kernels", () => {
-  test("argmax_rows and greedy sampling return the largest logit, the lowest token of equal ones", () => {
-    const wide = Array.from({ length: 3000 }, (_, i) => chanceOf(1, i));
-    wide[2077] = wide[2999] = 3;
-    const negated = wide.map((value) => -value);
-    expect(argmaxRows([wide, negated])).toEqual([2077, negated.indexOf(Math.max(...negated))]);
-    expect(sampleRows([wide], [greedy])).toEqual([2077]);
+  test.each(cases)("%s: tokens have the distribution of the host's sampler", (_name, own) => {
+    const model = opened(config, { blockCount: 80 });
+    const [logits] = run(model, [prompt]);
+    const sampling: DeviceSampling = { ...greedy, temperature: 1, ...own };
+    const device = new Map<number, number>();
+    const count = (counts: Map<number, number>, token: number) => counts.set(token, (counts.get(token) ?? 0) + 1);
+    for (let from = 0; from < draws; from += 40) {
+      const rows = Array.from({ length: 40 }, (_, i) => ({
+        ...sampling,
+        seed: 1 + ((from + i) % 50),
+        position: from + i,
+      }));
+      for (const token of model.decoder.executeStep({ ...copies(40), sampling: rows }).tokens!) count(device, token);
+    }
+    const host = new Map<number, number>();
+    const sampler = new Sampler({ ...sampling, seed: 11 });
+    for (let i = 0; i < 5 * draws; i++) count(host, sampler.sample(logits).token);
+    for (const token of device.keys()) expect(host.has(token) || device.get(token)! < 4).toBe(true);
+    for (const [token, times] of host) {
+      const probability = times / (5 * draws);
+      // Five standard deviations of the two counts.
+      const deviation = Math.sqrt((probability * 6) / (5 * draws)) + 1 / draws;
+      expect(Math.abs((device.get(token) ?? 0) / draws - probability)).toBeLessThan(5 * deviation);
+    }
   });
 
-  test("a largest logit that is not finite gives −1", () => {
-    const { NaN: nan, POSITIVE_INFINITY: infinity } = Number;
-    const rows = [
-      [0, nan, 1],
-      [0, infinity, 1],
-      [-infinity, -infinity, -infinity],
-      [-infinity, 2, 1],
+  test("equal logits, seed and position sample equal tokens, in every row of every batch", () => {
+    const model = opened(config, { blockCount: 80 });
+    const row: DeviceSampling = { ...greedy, temperature: 2, seed: 2 ** 40 + 5, position: 7 };
+    const sample = (sampling: DeviceSampling[]) => [
+      ...model.decoder.executeStep({ ...copies(sampling.length), sampling }).tokens!,
     ];
-    expect(argmaxRows(rows)).toEqual([-1, -1, -1, 1]);
-    const all = rows.map(() => ({ ...greedy, temperature: 1 }));
-    expect(sampleRows(rows, all).map((token) => (token < 0 ? -1 : 0))).toEqual([-1, -1, -1, 0]);
-  });
-
-  test("only tokens that pass the filters are sampled, and all of them are", () => {
-    const shapes = fc.record({
-      logits: fc.array(fc.integer({ min: -3, max: 3 }), { minLength: 1, maxLength: 12 }),
-      temperature: fc.constantFrom(0.5, 1, 2),
-      topK: fc.integer({ min: 0, max: 14 }),
-      topP: fc.constantFrom(0.3, 0.77, 0.95, 1),
-      minP: fc.constantFrom(0, 0.07, 0.5, 1),
+    const [token] = sample([row]);
+    expect(sample([row, { ...row, seed: 5 }, row, greedy])).toMatchObject({
+      0: token,
+      2: token,
+      3: argmax(run(model, [prompt])[0]),
     });
-    fc.assert(
-      fc.property(shapes, ({ logits, ...filters }) => {
-        const draws = 60;
-        const parameters = Array.from({ length: draws }, (_, position) => ({ ...filters, seed: -5, position }));
-        const expected = filtered(logits, parameters[0]);
-        const tokens = sampleRows(
-          parameters.map(() => logits),
-          parameters,
-        );
-        for (const token of tokens) expect(expected[token]).toBeGreaterThan(0);
-        for (const [token, chance] of expected.entries()) if (chance > 0.25) expect(tokens).toContain(token);
-      }),
-      { numRuns: 30 },
-    );
-  });
-
-  test("the k most likely of a large vocabulary, with the lowest tokens of equal ones", () => {
-    const logits = Array.from({ length: 2500 }, (_, i) => Math.floor(chanceOf(3, i) * 40));
-    const order = [...logits.keys()].sort((a, b) => logits[b] - logits[a] || a - b);
-    const topK = 97;
-    const parameters = Array.from({ length: 40 }, (_, position) => ({ ...greedy, temperature: 50, topK, position }));
-    for (const token of sampleRows(
-      parameters.map(() => logits),
-      parameters,
-    ))
-      expect(order.indexOf(token)).toBeLessThan(topK);
-  });
-
-  test("samples follow the probabilities, and depend on seed and position alone", () => {
-    const logits = [0, 1, 2, 0.5];
-    const draws = 2000;
-    const parameters = Array.from({ length: draws }, (_, position) => ({
-      ...greedy,
-      temperature: 1,
-      seed: 9,
-      position,
-    }));
-    const tokens = sampleRows(
-      parameters.map(() => logits),
-      parameters,
-    );
-    const expected = filtered(logits, parameters[0]);
-    for (const [token, chance] of expected.entries())
-      expect(Math.abs(tokens.filter((one) => one === token).length / draws - chance)).toBeLessThan(0.05);
-    expect(sampleRows([logits, logits], [parameters[17], parameters[4]])).toEqual([tokens[17], tokens[4]]);
-    const other = parameters.map((one) => ({ ...one, seed: 2 ** 40 + 9 }));
+    const others = Array.from({ length: 30 }, (_, i) => ({ ...row, ...(i % 2 ? { seed: i } : { position: 8 + i }) }));
+    expect(new Set(sample(others)).size).toBeGreaterThan(10);
     expect(
-      sampleRows(
-        parameters.map(() => logits),
-        other,
-      ),
-    ).not.toEqual(tokens);
+      sample([
+        { ...row, seed: -row.seed },
+        { ...row, seed: row.seed + 2 ** 33 },
+      ]),
+    ).not.toEqual([token, token]);
+  });
+
+  test("logits that are not finite are reported", () => {
+    const { decoder } = opened(config);
+    // The head is the last tensor of the model; infinity in it makes every logit of the model infinite or NaN.
+    decoder.writeWeights(0, new Uint16Array(config.vocabulary * config.hidden).fill(0x7f80));
+    expect(() => decoder.executeStep({ ...stepOf([prompt]), sampling: [greedy] })).toThrow(
+      "the model's largest logit is not finite: activations overflow",
+    );
   });
 });
