@@ -1,0 +1,64 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, beforeAll, describe, expect, test } from "vitest";
+import { modelNames } from "../../bench/gpu/expected.ts";
+import { driverVariable } from "../../engine/cuda/driver.ts";
+import { buildTimeoutMs, canEmulate, emulatorLibrary } from "../engine/cuda/emulation/build.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "kvlab-pack-"));
+const packed = join(folder, "packed");
+afterAll(() => rmSync(folder, { recursive: true }));
+
+beforeAll(() => {
+  // Without nvcc, whose build takes minutes: the emulated driver has the kernels.
+  const env = { ...process.env, NVCC: "none", KVLAB_TRACES: folder };
+  execFileSync(process.execPath, ["--import", "tsx", "scripts/gpu-pack.ts", packed, "--no-node"], { env });
+}, 120_000);
+
+test("the packed folder has programs, kernels, expected logits and the script that starts them", () => {
+  const files = readdirSync(packed, { recursive: true, encoding: "utf8" });
+  for (const file of ["check.js", "bench.js", "worker.js", "oracle.py", "kernels/kernels.cu", "package.json"])
+    expect(files).toContain(`program/${file}`);
+  expect(readdirSync(join(packed, "expected"))).toHaveLength(modelNames.length);
+  expect(files).toContain("run.sh");
+  expect(files.filter((file) => file.includes("onnxruntime-node"))).toEqual([]);
+});
+
+test("run.sh refuses anything but check and bench", () => {
+  const { status, stderr } = spawnSync(join(packed, "run.sh"), ["verify"], { encoding: "utf8" });
+  expect({ status, stderr }).toEqual({ status: 2, stderr: "run.sh: expected check or bench\n" });
+});
+
+describe.runIf(canEmulate)("the packed programs", () => {
+  let driver: string;
+  beforeAll(async () => {
+    driver = await emulatorLibrary();
+  }, buildTimeoutMs);
+
+  const run = (...args: readonly string[]) =>
+    spawnSync(join(packed, "run.sh"), args, {
+      cwd: folder,
+      env: { ...process.env, OUT: folder, [driverVariable]: driver },
+      encoding: "utf8",
+    });
+
+  test("check logits, hits and a preset on the emulated device, in a folder without other packages", () => {
+    for (const only of ["tiny-bloom", "verify vllm-v0"]) {
+      const { status, stderr, stdout } = run("check", "--only", only, "--requests", "24");
+      expect({ status, stderr }, stdout).toEqual({ status: 0, stderr: "" });
+      const { checks, commit } = JSON.parse(readFileSync(join(folder, "gpu-check.json"), "utf8"));
+      expect(checks).toHaveLength(2);
+      expect(commit).toBe(readFileSync(join(packed, "commit"), "utf8"));
+    }
+  });
+
+  test("measure a tiny shape on the emulated device", () => {
+    const { status, stderr, stdout } = run("bench", "--shape", "tiny");
+    expect({ status, stderr }, stdout).toEqual({ status: 0, stderr: "" });
+    expect(readdirSync(join(folder, "gpu-bench")).sort()).toEqual(
+      ["attention.csv", "bench.json", "dense.csv", "meta.yaml", "per_sequence.csv"].sort(),
+    );
+  });
+});
