@@ -20,18 +20,20 @@ struct PrefillShared {
   static constexpr int bytes = (D > register_queries ? 3 : 2) * tile_bytes + 2 * tile_keys * 4;
 };
 
-/** Starts the copies of 64 rows; rows from `count` on are filled with zeros. `offset(row)` is the first element of a row. */
-template <int D, class Offset>
-__device__ __forceinline__ void copy_tile(bf16* tile, const bf16* source, int count, Offset offset) {
+/** Starts the copies of 64 rows of D elements. Row i of the tile is row rowOf(i) of the source, whose rows are rowBytes apart. */
+template <int D, class RowOf>
+__device__ __forceinline__ void copy_tile(bf16* tile, const bf16* source, unsigned rowBytes, RowOf rowOf) {
   constexpr int chunks = D / 8;
-#pragma unroll
-  for (int i = threadIdx.x; i < tile_keys * chunks; i += 128) {
-    int row = i / chunks, column = i % chunks * 8;
-    bool isPresent = row < count;
-    cp_async_16(tile + row * PrefillShared<D>::stride + column, source + (isPresent ? offset(row) + column : 0),
-                isPresent ? 16 : 0);
+// Unrolled further, the addresses would cause spills.
+#pragma unroll 4
+  for (int step = 0; step < tile_keys * chunks / 128; step++) {
+    // Where a step copies whole rows, addresses of the steps differ by constants.
+    constexpr bool isWhole = 128 % chunks == 0;
+    unsigned i = isWhole ? threadIdx.x : step * 128 + threadIdx.x;
+    int row = (int)(i / chunks) + (isWhole ? step * (128 / chunks) : 0), column = (int)(i % chunks) * 8;
+    const char* from = (const char*)(source + column) + (size_t)(unsigned)rowOf(row) * rowBytes;
+    cp_async_16(tile + row * PrefillShared<D>::stride + column, from);
   }
-  cp_async_commit();
 }
 
 /** The queries of a warp as operands of matrix products, [D / 16] of 16×16. */
@@ -165,27 +167,26 @@ __device__ __forceinline__ void prefill_attention(bf16* out, const bf16* q, int 
   q += (size_t)firstRow * qStride + head * D;
   keys += kvHead * D;
   values += kvHead * D;
-  size_t slotElements = (size_t)Hkv * D;
-
   int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
   int row = tile.y + warp * 16 + (lane >> 2);
   // Keys before `begin` are outside of every query's window; keys from `end` on are after every query.
   int begin = window ? max(0, cached + tile.y - window + 1) / tile_keys * tile_keys : 0;
   int end = min(context, cached + tile.y + tile_queries);
 
+  // The last key stands for those after it: every query masks them.
   auto find_slots = [&](int first) {
-    int key = first + (int)threadIdx.x;
-    if (threadIdx.x < tile_keys && key < end)
-      slots[(first / tile_keys & 1) * tile_keys + threadIdx.x] = (int)slot_of(table, key, size);
+    int key = min(first + (int)threadIdx.x, end - 1);
+    if (threadIdx.x < tile_keys)
+      slots[(first & tile_keys) + threadIdx.x] = (int)slot_of(table, key, size);
   };
   auto copy_keys = [&](bf16* to, const bf16* from, int first) {
-    const int* mine = slots + (first / tile_keys & 1) * tile_keys;
-    copy_tile<D>(to, from, end - first, [&](int i) { return (size_t)mine[i] * slotElements; });
+    const int* mine = slots + (first & tile_keys);
+    copy_tile<D>(to, from, (unsigned)(Hkv * D) * 2, [&](int i) { return mine[i]; });
   };
 
   Queries<D> queries;
   if constexpr (D > register_queries) {
-    copy_tile<D>(queryTile, q, queryCount - tile.y, [&](int i) { return (size_t)(tile.y + i) * qStride; });
+    copy_tile<D>(queryTile, q, (unsigned)qStride * 2, [&](int i) { return min(tile.y + i, queryCount - 1); });
     queries.row = queryTile + (warp * 16 + (lane & 15)) * PrefillShared<D>::stride + (lane >> 4) * 8;
   } else {
     queries.load(q, qStride, row, queryCount);
@@ -203,15 +204,18 @@ __device__ __forceinline__ void prefill_attention(bf16* out, const bf16* q, int 
   find_slots(begin);
   __syncthreads();
   copy_keys(keyTile, keys, begin);
+  cp_async_commit();
   for (int first = begin; first < end; first += tile_keys) {
     find_slots(first + tile_keys);
     cp_async_wait<0>();
     __syncthreads();
     copy_keys(valueTile, values, first);
+    cp_async_commit();
     float scores[tile_keys / 8][4];
     multiply_keys<D>(scores, queries, keyTile);
     __syncthreads();
     if (first + tile_keys < end) copy_keys(keyTile, keys, first + tile_keys);
+    cp_async_commit();
 
     bool isMasked = first + tile_keys - 1 > cached + tile.y ||
                     (window && first <= cached + tile.y + tile_queries - 1 - window);
@@ -227,21 +231,27 @@ __device__ __forceinline__ void prefill_attention(bf16* out, const bf16* q, int 
       }
     }
     float2 factor = softmax_tile(scores, rows, unit);
+    // Maxima change seldom after the first tiles; a factor of 1 changes no bit.
+    if (__any_sync(all_lanes, factor.x != 1.0f || factor.y != 1.0f)) {
 #pragma unroll
-    for (int n = 0; n < D / 8; n++) {
-      sums[n][0] *= factor.x;
-      sums[n][1] *= factor.x;
-      sums[n][2] *= factor.y;
-      sums[n][3] *= factor.y;
+      for (int n = 0; n < D / 8; n++) {
+        sums[n][0] *= factor.x;
+        sums[n][1] *= factor.x;
+        sums[n][2] *= factor.y;
+        sums[n][3] *= factor.y;
+      }
     }
-    if (first + tile_keys < end)
-      cp_async_wait<1>();
-    else
-      cp_async_wait<0>();
+    // The values; the next keys may still be on their way.
+    cp_async_wait<1>();
     __syncthreads();
     multiply_values<D>(sums, scores, valueTile);
   }
 
+  // Read again: in registers during the loop, these numbers would cause spills.
+  tile = tiles[gridDim.y - 1 - blockIdx.y];
+  firstRow = cuSeqlensQ[tile.x];
+  queryCount = cuSeqlensQ[tile.x + 1] - firstRow;
+  row = tile.y + warp * 16 + (lane >> 2);
 #pragma unroll
   for (int r = 0; r < 2; r++) {
     float sum = rows.sum[r];

@@ -36,10 +36,9 @@ __device__ __forceinline__ void ldmatrix_x4_trans(unsigned (&out)[4], const void
                : "memory");
 }
 
-/** Starts a copy of 16 bytes from global to shared memory; with `bytes` 0, shared memory is filled with zeros instead. */
-__device__ __forceinline__ void cp_async_16(void* shared, const void* global, int bytes = 16) {
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global), "r"(bytes)
-               : "memory");
+/** Starts a copy of 16 bytes from global to shared memory. */
+__device__ __forceinline__ void cp_async_16(void* shared, const void* global) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(shared)), "l"(global) : "memory");
 }
 
 /** Ends a group of copies. */

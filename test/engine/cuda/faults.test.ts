@@ -36,8 +36,8 @@ const build = (folder: string, sanitize = false) =>
 
 const droppedBarrier: Fault = {
   file: "attention-prefill.cuh",
-  from: "      cp_async_wait<0>();\n    __syncthreads();\n    multiply_values",
-  to: "      cp_async_wait<0>();\n    multiply_values",
+  from: "    cp_async_wait<1>();\n    __syncthreads();\n",
+  to: "    cp_async_wait<1>();\n",
 };
 const wrongTable: Fault = {
   file: "attention-decode.cuh",

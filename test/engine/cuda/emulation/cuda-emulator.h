@@ -245,13 +245,12 @@ inline void ldmatrix_x4(unsigned (&out)[4], const void* row) { emulator::loadMat
 inline void ldmatrix_x4_trans(unsigned (&out)[4], const void* row) { emulator::loadMatrices<true>(out, row); }
 
 // Asynchronous copies reach shared memory only when their group is waited for, the latest moment that the hardware allows.
-// With `bytes` 0 the target is filled with zeros and the source is not read.
 
-inline void cp_async_16(void* shared, const void* global, int bytes = 16) {
+inline void cp_async_16(void* shared, const void* global) {
   if ((reinterpret_cast<uintptr_t>(shared) | reinterpret_cast<uintptr_t>(global)) % 16)
     emulator::block.stop("an asynchronous copy is not aligned to 16 bytes");
   emulator::Fiber& self = *emulator::block.current;
-  self.copies.push_back({shared, global, bytes, self.copyGroup});
+  self.copies.push_back({shared, global, self.copyGroup});
 }
 
 inline void cp_async_commit() { emulator::block.current->copyGroup++; }
@@ -266,8 +265,7 @@ inline void cp_async_wait() {
       self.copies[left++] = copy;
       continue;
     }
-    memset(copy.to, 0, 16);
-    memcpy(copy.to, copy.from, static_cast<size_t>(copy.bytes));
+    memcpy(copy.to, copy.from, 16);
   }
   self.copies.resize(left);
 }

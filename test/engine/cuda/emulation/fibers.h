@@ -34,7 +34,6 @@ constexpr int mailboxBytes = 64;
 struct PendingCopy {
   void* to;
   const void* from;
-  int bytes;
   int group;
 };
 
