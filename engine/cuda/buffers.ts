@@ -56,10 +56,9 @@ export class Buffers {
   reserve(size: StepSize, splits: number): boolean {
     const { bytes } = layoutOf(this.#config, size, splits);
     if (this.#memory && bytes <= this.#memory.bytes) return false;
-    this.#device.synchronize();
     this.#memory?.free();
     this.#memory = undefined;
-    this.#memory = this.#device.allocate(bytes, `a step of ${size.tokens} tokens`);
+    this.#memory = this.#device.allocate(grownBytes(bytes), `a step of ${size.tokens} tokens`);
     return true;
   }
 
@@ -79,6 +78,12 @@ export class Buffers {
 }
 
 const alignment = 256;
+
+/** Buffers grow rarely: to a power of two, or from 256 MiB on to a multiple of that. */
+function grownBytes(bytes: number): number {
+  const unit = 2 ** 28;
+  return bytes < unit ? 2 ** Math.ceil(Math.log2(bytes)) : Math.ceil(bytes / unit) * unit;
+}
 
 function layoutOf(config: DecoderConfig, { tokens, logits, decodes }: StepSize, splits: number) {
   const { hidden, heads, kvHeads, headDim, ffn, vocabulary, feedForward } = config;

@@ -1,6 +1,7 @@
 import { ExecutorError } from "../executor.ts";
 import type { Device } from "./device.ts";
 import { type Functions, type Library, openLibrary } from "./library.ts";
+import { openToolkitLibrary } from "./toolkit.ts";
 
 /** The functions of cuBLAS that the engine calls. */
 export const cublasPrototypes = {
@@ -17,7 +18,6 @@ export const cublasPrototypes = {
 
 /** Path of the cuBLAS library; "none" disables it. */
 const cublasVariable = "KVLAB_CUBLAS";
-const files = ["libcublas.so.13", "libcublas.so.12", "libcublas.so"];
 
 /** Constants of library_types.h and cublas_api.h. */
 const float32 = 0;
@@ -42,7 +42,7 @@ export class Cublas {
     const path = process.env[cublasVariable];
     if (path === "none") return undefined;
     const own = device.library.has("cublasGemmEx") ? device.library : undefined;
-    const library = path ? openLibrary([path]) : (own ?? openLibrary(files));
+    const library = path ? openLibrary([path]) : (own ?? openToolkitLibrary("cublas", ["cublasLt"]));
     if (!library && path) throw new ExecutorError(`${cublasVariable}: ${path} does not load`);
     return library && new Cublas(device, library);
   }

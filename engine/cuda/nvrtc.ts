@@ -1,5 +1,6 @@
 import { ExecutorError } from "../executor.ts";
 import { openLibrary } from "./library.ts";
+import { openToolkitLibrary } from "./toolkit.ts";
 
 /** The functions of NVRTC, which compiles CUDA sources at run time. */
 export const nvrtcPrototypes = {
@@ -16,7 +17,6 @@ export const nvrtcPrototypes = {
 
 /** Path of the NVRTC library; "none" disables it. */
 const nvrtcVariable = "KVLAB_NVRTC";
-const files = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 
 /**
  * Compiles a source for an architecture such as `sm_90a`.
@@ -28,7 +28,7 @@ const files = ["libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"];
 export function compile(source: string, architecture: string, macros: readonly string[]): Uint8Array | undefined {
   const path = process.env[nvrtcVariable];
   if (path === "none") return undefined;
-  const library = openLibrary(path ? [path] : files);
+  const library = path ? openLibrary([path]) : openToolkitLibrary("nvrtc", ["nvrtc-builtins"]);
   if (!library) return undefined;
   const nvrtc = library.declare(nvrtcPrototypes);
   const program = new BigUint64Array(1);

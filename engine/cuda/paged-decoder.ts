@@ -141,7 +141,7 @@ export class PagedDecoder implements WorkerDecoder {
     if (!sampling) logits.set(new Float32Array(results.buffer, 0, logits.length));
     const tokens = sampling && new Int32Array(results.buffer.slice(0, 4 * rows));
     if (tokens?.includes(-1)) throw new ExecutorError("the model's largest logit is not finite: activations overflow");
-    const hostMs = (this.#clock.now() - startNs) / 1e6 - deviceMs;
+    const hostMs = Math.max(0, (this.#clock.now() - startNs) / 1e6 - deviceMs);
     return { logits, ...(tokens && { tokens }), timing: { deviceMs, hostMs } };
   }
 

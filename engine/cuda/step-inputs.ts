@@ -55,9 +55,10 @@ export class StepInputs {
   reserve(size: StepSize): boolean {
     const needed = layoutOf(size).end;
     if (needed <= this.#memory.view.length) return false;
-    this.#memory.device.free();
-    this.#memory.pinned.free();
+    const { device, pinned } = this.#memory;
     this.#memory = this.#allocate(2 ** Math.ceil(Math.log2(needed)));
+    device.free();
+    pinned.free();
     return true;
   }
 
