@@ -22,8 +22,8 @@ export interface TokenChoice {
 /** An output token. */
 export interface NextToken extends SampledToken {
   readonly isLast: boolean;
-  /** The logits that it was chosen from; absent if the device sampled. */
-  readonly logits?: Float32Array;
+  /** The logits that it was chosen from; undefined if the device sampled. */
+  readonly logits: Float32Array | undefined;
 }
 
 interface RequestTokens {
@@ -99,7 +99,7 @@ export class Tokens {
     const sampled = chosen === undefined ? sampler.sample(source as Float32Array) : { token: chosen };
     output.push(sampled.token);
     const isLast = this.#isLast(request, sampled, output.length);
-    return { ...sampled, isLast, ...(typeof source === "object" && { logits: source }) };
+    return { ...sampled, isLast, logits: typeof source === "object" ? source : undefined };
   }
 
   #isLast(request: Request, sampled: SampledToken, length: number): boolean {

@@ -22,8 +22,8 @@ export interface ContentsCheckOptions {
   /** Absent: contents must be bit-identical. */
   readonly tolerance?: ContentsTolerance | undefined;
   /**
-   * Share of the sequences at a checkpoint that are recomputed, 0 to 1. Absent: as many as cost `defaultCost` recomputed tokens per
-   * token that the engine computes.
+   * Share of the candidates that are recomputed, 0 to 1. Absent: as many as have, at `fixedCost`, `defaultCost` recomputed
+   * tokens per token that the engine computes.
    */
   readonly share?: number | undefined;
   readonly seed: number;
@@ -31,7 +31,7 @@ export interface ContentsCheckOptions {
 
 /** Numbers of recomputed contents. */
 export interface CheckedContents {
-  /** Sequences that were recomputed, with the tokens of all of them. */
+  /** Recomputations of a sequence, with the tokens of all of them. */
   sequences: number;
   tokens: number;
   /** Blocks of these sequences. */
@@ -67,6 +67,9 @@ interface Sample {
 /** Recomputed tokens per token that the engine computes. */
 const defaultCost = 0.5;
 
+/** The time of a recomputation that does not depend on its length, in tokens: the calls of the executor, and reading the weights. */
+const fixedCost = 32;
+
 /** Blocks of about this many tokens are read at once. */
 const readTokens = 256;
 
@@ -75,7 +78,7 @@ const readTokens = 256;
  * engine. An observer of the run: `planned` and `onToken` copy block tables, tokens and logits of a step, and `afterStep` compares
  * them before the next step changes the pool. Its time is not the engine's.
  *
- * A sequence is at a checkpoint in a step in which its prefill ends, it is swapped in, one of its blocks is a copy, or it finishes.
+ * A sequence is a candidate in each step in which its prefill ends, it is swapped in, one of its blocks is copied, or it finishes.
  * Idle blocks are compared when a request hits them.
  */
 export class ContentsCheck implements StepObserver {
@@ -88,7 +91,7 @@ export class ContentsCheck implements StepObserver {
   /** Output tokens of running requests. */
   readonly #outputs = new Map<number, number[]>();
   readonly #swappedIn = new Set<Sequence>();
-  /** By request: the sequences of the step under way that generate a token and are not at another checkpoint. */
+  /** By request: the sequences of the step under way that are candidates if they finish with it. */
   readonly #decodes = new Map<number, { readonly sequence: Sequence; readonly end: number }>();
   readonly #samples = new Map<number, Sample>();
   /** Tokens that may be recomputed, unless there is a share. */
@@ -160,8 +163,9 @@ export class ContentsCheck implements StepObserver {
   /** Decides whether the sequence is recomputed: its tokens before `end`. */
   #draw(sequence: Sequence, end: number, endsHit: boolean): void {
     const { share, pool } = this.#options;
-    if (this.#random.unit() >= (share ?? this.#credit / end)) return;
-    this.#credit -= end;
+    const cost = end + fixedCost;
+    if (this.#random.unit() >= (share ?? this.#credit / cost)) return;
+    this.#credit -= cost;
     const request = sequence.request.id;
     const table = [...sequence.table.subarray(0, blocksOf(end, pool.blockTokens))];
     this.#samples.set(request, { request, tokens: this.#tokensOf(sequence, end), table, endsHit });

@@ -22,7 +22,7 @@ export function contentsReport(
     tolerance: tolerance ?? null,
     /** With a tolerance: the largest relative errors of all recomputed contents. */
     largestErrors: tolerance && !difference ? largestErrors : null,
-    /** Share of the sequences at a checkpoint that are recomputed; null: limited by their cost. */
+    /** Share of the candidates that are recomputed; null: limited by their cost. */
     share: share ?? null,
     ...counts,
     difference: difference ? differenceReport(difference, engine, sentences) : null,

@@ -203,7 +203,7 @@ test("a shortened trace is marked in the report", async () => {
 
 describe.concurrent("invalid options are refused in one line", () => {
   const cases: [args: string, message: RegExp][] = [
-    ["verify --target sim", /^--target is "sim", expected cpu: /],
+    ["verify --target sim", /^--target is "sim", expected cpu or cuda: /],
     ["verify --gpu h200", /^--gpu needs --target sim$/],
     ["verify --timeline t.json", /^--timeline is an option of kvlab replay$/],
     ["verify --blocks unlimited", /has no unlimited cache/],

@@ -43,7 +43,7 @@ describe("planted faults are found by recomputing contents, and not by comparing
   });
 
   test.each(plantedFaults.slice(1))("%s are found with the default share, too", async (_, own, wrap) => {
-    const trace = conversationTrace({ seed: 4, outputs: true, requests: 80 });
+    const trace = conversationTrace({ seed: 4, outputs: true, requests: 240 });
     const { report } = await verified(executors.backend(wrap), { ...own, trace }, {});
     expect(report.contents).toMatchObject({ identical: false, share: null });
   });

@@ -100,7 +100,7 @@ export class Wrapped extends ForwardingExecutor {
   }
 }
 
-/** Writes one row to the slot of another sequence's row, where it overwrites a token: in the sixth batch, or in every sixth. */
+/** Writes one row to the slot of another sequence's row, where it overwrites a token: in the sixth batch, or in every second one. */
 class WritesOneRowToAWrongBlock extends Wrapped {
   #steps = 0;
   readonly #repeats: boolean;
@@ -114,7 +114,7 @@ class WritesOneRowToAWrongBlock extends Wrapped {
     // The recomputation has steps of one sequence.
     if (cuSeqlensQ.length < 4) return super.executeStep(step);
     this.#steps++;
-    if (this.#repeats ? this.#steps % 6 !== 0 : this.#steps !== 6) return super.executeStep(step);
+    if (this.#repeats ? this.#steps % 2 !== 0 : this.#steps !== 6) return super.executeStep(step);
     return super.executeStep({ ...step, slotMapping: slotMapping.with(0, slotMapping[slotMapping.length - 1]) });
   }
 }
