@@ -40,8 +40,8 @@ export interface ModelReport extends ModelFit {
 }
 
 /**
- * Checks that a model is complete and fits into the memory of the first backend, of which `availableBytes` are available. Whether it
- * fits other backends is optional.
+ * Checks that a model is complete and fits into the memory of one of the backends; `availableBytes` are those of the first one, the
+ * others have their own memory.
  */
 export async function modelFindings(
   check: ModelCheck,
@@ -63,19 +63,21 @@ export async function modelFindings(
       return "loads";
     });
     const own = fitOf(check, model, backend, availableBytes);
-    const findings = [found, text, ...sizes(own), await fitFinding("fit", own, availableBytes)];
+    const fits = [await fitFinding("fit", own, availableBytes)];
     const otherBackends = [];
     for (const other of others) {
       const { name } = other;
       const bytes = other.memory.availableBytes();
       const fit = fitOf(check, model, other, bytes);
-      const found = await fitFinding(`fit, ${name}`, fit, bytes);
-      findings.push(found.ok ? found : { ...found, optional: true });
+      fits.push(await fitFinding(`fit, ${name}`, fit, bytes));
       otherBackends.push({ name, availableBytes: bytes, ...fit });
     }
     const { architecture, maxPositions } = model.config;
+    // One backend suffices; if the model fits none, that of the first one fails.
+    const isEnough = fits.some(({ ok }) => ok);
+    const rated = fits.map((one, i) => (one.ok || (i === 0 && !isEnough) ? one : { ...one, optional: true as const }));
     return {
-      findings,
+      findings: [found, text, ...sizes(own), ...rated],
       report: { ...{ model: check.model, architecture, parameters, maxPositions }, ...own, otherBackends },
     };
   } finally {
