@@ -82,6 +82,12 @@ test("serveTrace and verify run a model, and the simulator makes the same decisi
   expect([report.target, report.engine?.model, report.cache.lookups]).toEqual(["cpu", "random:tiny", 4]);
   const verified = await verify(short, options);
   expect([verified.report.schema, verified.report.identical]).toEqual(["verify/1", true]);
+  expect(verified.report.contents).toBeNull();
+  const { report: compared } = await verify(short, { ...options, contents: true, contentsShare: 1 });
+  expect(compared.contents).toMatchObject({ identical: true, share: 1, difference: null });
+  await expect(verify(short, { ...options, contents: true, contentsShare: 2 })).rejects.toThrow(
+    "contentsShare is 2, expected a number above 0, at most 1",
+  );
 });
 
 test("plug-ins may be passed as values", async () => {
