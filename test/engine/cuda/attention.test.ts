@@ -41,10 +41,8 @@ describe.runIf(canEmulate)("attention", () => {
     for (const [G, group] of [
       [1, 1],
       [2, 2],
-      [4, 4],
-      [8, 8],
       [4, 3],
-      [8, 7],
+      [8, 8],
     ]) {
       const shape = { ...base, headDim, heads: 2 * group, sequences: [sequence(70, 1), sequence(6, 1)] };
       expectDecode(shape, 2, G);
@@ -72,7 +70,7 @@ describe.runIf(canEmulate)("attention", () => {
         expectDecode({ ...whole, sequences: whole.sequences.map(({ cached }) => sequence(cached, 1)) }, splits, 4);
         device.reset();
       }),
-      { numRuns: 25 },
+      { numRuns: 20 },
     );
   });
 
@@ -83,7 +81,7 @@ describe.runIf(canEmulate)("attention", () => {
       for (const window of [0, 40]) {
         const shape = { ...base, alibi, window };
         const whole = expectPrefill({ ...shape, sequences: [sequence(0, length)] });
-        for (const cut of [1, 63, 64, 65, 100, 149]) {
+        for (const cut of [1, 64, 65, 149]) {
           const others = [sequence(10, 30), sequence(0, 64)];
           const tail = new AttentionBatch(device, {
             ...shape,

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { buildTimeoutMs, canEmulate, emulatorLibrary } from "./emulation/build.ts";
+import { checks } from "./emulation/checks.ts";
 import { Device, float } from "./emulation/device.ts";
 import { floats, largestError, randomBfloat16, toBfloat16 } from "./emulation/numbers.ts";
 
@@ -248,6 +249,16 @@ describe.runIf(canEmulate)("matrix product", () => {
       }),
       { numRuns: 20 },
     );
+  });
+});
+
+describe.runIf(canEmulate)("any order of warps and blocks", () => {
+  test.each(Object.entries(checks))("%s is correct", (_name, check) => {
+    for (let seed = 0; seed < 8; seed++) {
+      device.setWarpOrder(seed);
+      expect(check(device), `warp order ${seed}`).toBe(true);
+    }
+    device.setWarpOrder(0);
   });
 });
 
