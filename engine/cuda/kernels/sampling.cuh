@@ -1,8 +1,6 @@
 // Next tokens from logits [rows][V]: the most likely token, or a sample. One block a row.
 #pragma once
 
-constexpr int sampling_threads = 1024;
-
 /** A logit with its token; orders by logit, then by the lower token. */
 struct Candidate {
   float value;
