@@ -34,6 +34,8 @@ export interface BackendMemory {
   tokenBytes(config: DecoderConfig): number;
   /** Bytes that weights and block pool may use now. @throws UnavailableError if the machine lacks the device */
   availableBytes(): number;
+  /** All bytes of the device's own memory, for `--gpu-memory`; absent: weights and pool are in the machine's memory. */
+  totalBytes?(): number;
   /** @throws InputError if weights and block pool do not fit */
   checkFits(demand: MemoryDemand): void;
 }

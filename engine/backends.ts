@@ -16,6 +16,9 @@ export const backendNames: readonly BackendName[] = backends.map(({ name }) => n
 /** The backends to which `--threads` applies. */
 export const threadedBackendNames = backends.flatMap(({ name, hasThreads }) => (hasThreads ? name : []));
 
+/** The backends to which `--gpu-memory` applies. */
+export const backendNamesWithMemory = backends.flatMap(({ name, memory }) => ("totalBytes" in memory ? name : []));
+
 /** The backend of that name; undefined if there is none. */
 export function backendNamed(name: BackendName): EngineBackend;
 export function backendNamed(name: string): EngineBackend | undefined;

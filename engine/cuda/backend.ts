@@ -1,6 +1,6 @@
 import type { EngineBackend } from "../backend.ts";
 import { openCudaExecutor } from "./executor.ts";
-import { availableBytes, checkFits, tokenBytes, weightBytes } from "./memory.ts";
+import { availableBytes, checkFits, tokenBytes, totalBytes, weightBytes } from "./memory.ts";
 import { probedDevice, reportedName } from "./probe.ts";
 import { selfCheck } from "./self-check.ts";
 
@@ -15,7 +15,7 @@ export const cudaBackend = {
   hasThreads: false,
   contentsTolerance: { keysAndValues: 0.1, logits: 0.1 },
   open: openCudaExecutor,
-  memory: { weightBytes, tokenBytes, availableBytes, checkFits },
+  memory: { weightBytes, tokenBytes, availableBytes, totalBytes, checkFits },
   runtime: { name: "CUDA", missing: { cuda: null }, load: loadRuntime },
   selfCheck,
 } as const satisfies EngineBackend;

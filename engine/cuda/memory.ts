@@ -20,6 +20,9 @@ const usableFraction = 0.9;
 /** Memory of the device that weights and pool may use now. @throws UnavailableError of one line if there is no device */
 export const availableBytes = (): number => Math.floor(usableFraction * probedDevice().memory().freeBytes);
 
+/** All memory of the device. @throws UnavailableError of one line if there is no driver or no device */
+export const totalBytes = (): number => probedDevice().memory().totalBytes;
+
 /** @throws InputError if the device's memory is too small for weights, pool and activations */
 export function checkFits(demand: MemoryDemand): void {
   const { config, blockCount, blockTokens, stepTokens = 1 } = demand;

@@ -1,5 +1,5 @@
 import { InputError } from "../../core/errors.ts";
-import { backendNames, threadedBackendNames } from "../../engine/backends.ts";
+import { backendNames, backendNamesWithMemory, threadedBackendNames } from "../../engine/backends.ts";
 import { optionNames, type SimulationOptions } from "./simulation-options.ts";
 import { isEngine, type Target } from "./target.ts";
 
@@ -25,7 +25,7 @@ const engineOptions: readonly (keyof SimulationOptions)[] = ["threads", "bits", 
  * @throws InputError if an option does not apply to the target, or two options contradict each other
  */
 export function checkTarget(
-  options: SimulationOptions & { readonly target: Target; readonly timeline?: string },
+  options: SimulationOptions & { readonly target: Target; readonly timeline?: string; readonly blocks?: unknown },
   used = withoutClock,
 ): void {
   if (options.rate !== undefined && options.speed !== undefined)
@@ -35,9 +35,13 @@ export function checkTarget(
       `--pace none and --${options.rate === undefined ? "speed" : "rate"} exclude each other: all requests arrive at once`,
     );
   const other = isEngine(options.target) ? simulatorOptions : engineOptions;
-  const misplaced = other.find((name) => options[name] !== undefined);
+  const applies = (name: keyof SimulationOptions) => targetsOf(name).includes(options.target);
+  const misplaced = other.find((name) => options[name] !== undefined && !applies(name));
   if (misplaced && (options.target !== "cache" || engineOptions.includes(misplaced)))
     throw new InputError(`--${optionNames[misplaced]} needs --target ${targetsOf(misplaced).join(" or ")}`);
+  const sized = options.capacity === undefined ? options.blocks && "blocks" : "capacity";
+  if (isEngine(options.target) && options.gpuMemory !== undefined && sized)
+    throw new InputError(`--gpu-memory and --${sized} exclude each other: both set the size of the cache`);
   if (options.target === "cache") {
     const all = [...Object.keys(optionNames), "timeline"] as (keyof SimulationOptions)[];
     const given = all.find((name) => !used.includes(name) && options[name] !== undefined);
@@ -57,6 +61,7 @@ export function checkTarget(
 
 /** The targets of an option of the simulator or of engines. */
 function targetsOf(name: keyof SimulationOptions): readonly Target[] {
+  if (name === "gpuMemory") return ["sim", ...backendNamesWithMemory];
   if (simulatorOptions.includes(name)) return ["sim"];
   return name === "threads" ? threadedBackendNames : backendNames;
 }

@@ -116,16 +116,31 @@ export function describeEngine(engine: RealEngine) {
   };
 }
 
-/** The size of the pool by `--blocks` or `--capacity`; undefined if neither is given. */
+/** The size of the pool by `--blocks`, `--capacity` or `--gpu-memory`; undefined if none is given. */
 export function engineCapacity(
-  { blocks, capacity }: { readonly blocks?: Capacity; readonly capacity?: number },
+  { blocks, capacity, gpuMemory }: PoolOptions,
   engine: RealEngine,
   blockTokens: number,
 ): Capacity | undefined {
-  if (capacity === undefined) return blocks;
+  const bytes = gpuMemory === undefined ? capacity : bytesBesideWeights(gpuMemory, engine);
+  if (bytes === undefined) return blocks;
   const blockBytes = poolBytesPerToken(engine) * blockTokens;
-  if (capacity >= blockBytes) return { blocks: Math.floor(capacity / blockBytes) };
-  throw new InputError(
-    `--capacity is ${capacity} bytes, less than the ${blockBytes} bytes of one block of ${blockTokens} tokens`,
-  );
+  if (bytes >= blockBytes) return { blocks: Math.floor(bytes / blockBytes) };
+  const given =
+    gpuMemory === undefined
+      ? `--capacity is ${bytes} bytes`
+      : `--gpu-memory ${gpuMemory} leaves ${Math.max(0, bytes)} bytes beside the weights`;
+  throw new InputError(`${given}, less than the ${blockBytes} bytes of one block of ${blockTokens} tokens`);
+}
+
+interface PoolOptions {
+  readonly blocks?: Capacity;
+  readonly capacity?: number;
+  /** Share of the device's memory for weights and pool. */
+  readonly gpuMemory?: number;
+}
+
+/** Bytes of the pool if weights and pool have this share of the device's memory. */
+function bytesBesideWeights(share: number, { backend: { memory }, loaded, bits }: RealEngine): number {
+  return Math.floor(share * (memory.totalBytes?.() ?? 0)) - memory.weightBytes(loaded.config, bits);
 }

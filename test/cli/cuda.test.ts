@@ -1,4 +1,6 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { cudaBackend } from "../../engine/cuda/backend.ts";
+import { randomConfig } from "../../engine/model/random.ts";
 import { buildTimeoutMs, canEmulate, emulatorLibrary } from "../engine/cuda/emulation/build.ts";
 import { ended, fromSource, newFolder, start } from "./program.ts";
 
@@ -24,6 +26,23 @@ describe.runIf(canEmulate)("--target cuda in emulation", () => {
     expect(engine).toMatchObject({ model: "random:tiny", backend: "cuda-emulated", bits: 16 });
     expect(cache.lookups).toBe(6);
     expect(latency.ttftMs.mean).toBeGreaterThan(0);
+  });
+
+  test("--gpu-memory sets the size of the pool: a share of the device's memory, less the weights", async () => {
+    const shared = [...few.slice(0, 4), "--gpu-memory", "0.0002", ...few.slice(6)];
+    const { stdout } = await run([...shared, "--json"], library);
+    const bytes = 4 * 2 ** 30;
+    const weights = cudaBackend.memory.weightBytes(randomConfig("tiny"));
+    const { policy } = JSON.parse(stdout);
+    expect(policy.blocks).toBe(Math.floor((Math.floor(0.0002 * bytes) - weights) / (16 * 256)));
+    const refused = await run([...few, "--gpu-memory", "0.5"], library);
+    expect(refused.stderr).toBe(
+      "kvlab: --gpu-memory and --blocks exclude each other: both set the size of the cache\n",
+    );
+    const small = await run(shared.with(5, "0.00001"), library);
+    expect(small.stderr).toBe(
+      "kvlab: --gpu-memory 0.00001 leaves 0 bytes beside the weights, less than the 4096 bytes of one block of 16 tokens\n",
+    );
   });
 
   test("a pool that does not fit is refused, with the device's name", async () => {

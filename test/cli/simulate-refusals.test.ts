@@ -38,7 +38,7 @@ describe("invalid options of a simulation are refused in one line, and no file i
     // A model and its hardware.
     [
       "--model llama-3.1-405b --gpu rtx-4090",
-      /^llama-3\.1-405b does not fit: its weights are 756\.0 GiB per device; .* more than 0\.9 of the 24\.0 GiB of rtx-4090; --tp 64 is enough$/,
+      /^llama-3\.1-405b does not fit: its weights are 756\.0 GiB per device; with activations and runtime they exceed 0\.9 of the 24\.0 GiB of rtx-4090 by 738\.3 GiB; --tp 64 is enough$/,
     ],
     ["--model llama-3.1-70b", /; --tp 2 is enough$/],
     ["--model llama-3.1-8", 'no model "llama-3.1-8": did you mean "llama-3.1-8b"?'],

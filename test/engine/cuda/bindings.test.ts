@@ -5,6 +5,7 @@ import { Device } from "../../../engine/cuda/device.ts";
 import { CudaError, driverPrototypes, openDriver } from "../../../engine/cuda/driver.ts";
 import { loadKernels, wholeSource } from "../../../engine/cuda/kernel-image.ts";
 import { headDimensions, kernelParameters, Launches } from "../../../engine/cuda/launches.ts";
+import { UnavailableError } from "../../../engine/executor.ts";
 import { canEmulate, tinyConfig, useEmulator } from "./decoders.ts";
 import { kernelFolder } from "./emulation/build.ts";
 
@@ -75,6 +76,16 @@ describe.runIf(canEmulate)("the device", () => {
     expect(device.memory().freeBytes).toBeLessThan(freeBytes);
     device.close();
     expect(openDriver().driver.cuInit(0)).toBe(0);
+  });
+
+  test("a driver without a device is reported in one line", () => {
+    process.env["KVLAB_EMULATOR_DEVICES"] = "0";
+    try {
+      expect(() => Device.open()).toThrow(new UnavailableError("no CUDA device: cuInit failed: CUDA_ERROR_NO_DEVICE"));
+    } finally {
+      delete process.env["KVLAB_EMULATOR_DEVICES"];
+    }
+    Device.open().close();
   });
 
   test("an error while work is captured ends the capture", () => {

@@ -105,7 +105,13 @@ int setSeed() {
 
 // Devices and contexts
 
-EXPORT int cuInit(unsigned) { return setSeed(); }
+/** KVLAB_EMULATOR_DEVICES=0: as a driver without a device. */
+bool hasDevice() {
+  const char* devices = getenv("KVLAB_EMULATOR_DEVICES");
+  return !devices || strcmp(devices, "0") != 0;
+}
+
+EXPORT int cuInit(unsigned) { return hasDevice() ? setSeed() : 100; }
 EXPORT int cuDriverGetVersion(int* version) {
   *version = 13000;
   return ok;
@@ -179,6 +185,7 @@ EXPORT int cuGetErrorName(int code, const char** name) {
       {ok, "CUDA_SUCCESS"},
       {invalidValue, "CUDA_ERROR_INVALID_VALUE"},
       {outOfMemory, "CUDA_ERROR_OUT_OF_MEMORY"},
+      {100, "CUDA_ERROR_NO_DEVICE"},
       {101, "CUDA_ERROR_INVALID_DEVICE"},
       {200, "CUDA_ERROR_INVALID_IMAGE"},
       {invalidHandle, "CUDA_ERROR_INVALID_HANDLE"},
