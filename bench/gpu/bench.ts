@@ -29,6 +29,7 @@ class Bench {
   readonly #report: Report;
   readonly #out: string;
   readonly #trace: string | undefined;
+  readonly #failed: string[] = [];
 
   constructor(options: ReturnType<typeof optionsFrom<(typeof names)[number]>>, report: Report, out: string) {
     this.#sizes = sizes[options.shape ?? "8b"];
@@ -38,25 +39,39 @@ class Bench {
     this.#trace = options.trace;
   }
 
-  async run(): Promise<void> {
-    const { model, profile, cachedPrompt } = this.#sizes;
-    const { config } = loadModel(model);
-    const operators = new Operators(config, profileBlocks(profile));
+  /** @returns the sections that failed, which do not stop the others */
+  async run(): Promise<readonly string[]> {
+    const { model, smallModel, profile, cachedPrompt, batches } = this.#sizes;
+    const operators = new Operators(loadModel(model).config, profileBlocks(profile));
     try {
       const rates = this.#rates(operators);
-      this.#decodeAttention(operators, rates);
+      await this.#section("decode attention", async () => this.#decodeAttention(operators, rates));
       await this.#withModel(model, async (executor) => {
-        await this.#decode(executor, model, rates, "decode", this.#sizes.batches);
-        await this.#prefill(executor, rates);
-        await this.#cachedPrefill(executor, cachedPrompt);
+        await this.#section("decode", () => this.#decode(executor, model, rates, "decode", batches));
+        await this.#section("prefill", () => this.#prefill(executor, rates));
+        await this.#section("cached prefill", () => this.#cachedPrefill(executor, cachedPrompt));
       });
-      const { smallModel } = this.#sizes;
       await this.#withModel(smallModel, (executor) => this.#decode(executor, smallModel, rates, "small decode", [1]));
-      if (!this.#report.isOver) this.#profile(operators);
+      await this.#section("profile", async () => this.#profile(operators));
     } finally {
       operators.close();
     }
-    await this.#presets();
+    await this.#section("presets", () => this.#presets());
+    return this.#failed;
+  }
+
+  async #section(name: string, measure: () => Promise<void>): Promise<void> {
+    if (this.#report.isOver) {
+      this.#report.line(`${name} is not measured: the time limit has passed`);
+      return;
+    }
+    try {
+      await measure();
+    } catch (error) {
+      this.#failed.push(name);
+      this.#report.line(`FAILED ${name}: ${(error as Error).message}`);
+      this.#report.add({ failed: this.#failed });
+    }
   }
 
   /** Copy bandwidth, and FLOP/s of a large product of matrices in bf16. */
@@ -87,8 +102,11 @@ class Bench {
   }
 
   /** Runs `measure` with a pool for all steps. */
-  async #withModel(model: string, measure: (executor: Executor) => Promise<void>): Promise<void> {
-    if (this.#report.isOver) return;
+  #withModel(model: string, measure: (executor: Executor) => Promise<void>): Promise<void> {
+    return this.#section(model, () => this.#onExecutor(model, measure));
+  }
+
+  async #onExecutor(model: string, measure: (executor: Executor) => Promise<void>): Promise<void> {
     const { batches, contextTokens, steps, prefills, cachedPrompt } = this.#sizes;
     const decoding = Math.max(...batches) * blocksFor(contextTokens + steps + 1);
     const blockCount = Math.max(decoding, blocksFor(Math.max(...prefills, cachedPrompt)));
@@ -200,6 +218,7 @@ class Bench {
         ...{ backend: this.#backend.name as BackendName, preset, model: smallModel, fold: true, pace: "none" },
         ...{ limit: requests, capacity: poolTokens * this.#backend.memory.tokenBytes(loadModel(smallModel).config) },
         ...(blockSize !== undefined && { blockSize }),
+        signal: this.#report.limit,
       });
       const { throughput, latency } = report;
       const { hitRatio } = report.cache;
@@ -246,8 +265,9 @@ try {
   const about = { shape, target: backend.name, backend: backend.reportName, runtime };
   const report = new Report("gpu-bench/1", join(out, "bench.json"), limitMinutes, about);
   report.line(`${backend.runtime.name}: ${found}`);
-  await new Bench(options, report, out).run();
-  report.line("done");
+  const failed = await new Bench(options, report, out).run();
+  report.line(failed.length === 0 ? "done" : `failed: ${failed.join(", ")}`);
+  if (failed.length > 0) process.exitCode = 1;
 } catch (error) {
   process.stderr.write(`gpu:bench: ${(error as Error).message}\n`);
   process.exitCode = error instanceof ExecutorError ? 2 : 1;

@@ -33,6 +33,11 @@ export class Report {
     return performance.now() - this.#startMs >= this.#limitMs;
   }
 
+  /** Aborted at the time limit. */
+  get limit(): AbortSignal {
+    return AbortSignal.timeout(Math.max(1, Math.round(this.#limitMs - (performance.now() - this.#startMs))));
+  }
+
   line(text: string): void {
     process.stdout.write(`${this.seconds.toFixed(1).padStart(6)} s  ${text}\n`);
   }

@@ -5,7 +5,7 @@ export interface Sizes {
   /** The model that is bound by launches. */
   readonly smallModel: string;
   readonly batches: readonly number[];
-  /** Cached tokens of each decode. */
+  /** Cached tokens of each decode. With the decoded ones they are in as many blocks as a graph is padded to. */
   readonly contextTokens: number;
   /** Decode steps that are measured. */
   readonly steps: number;
@@ -46,7 +46,7 @@ const powers = (least: number, most: number, factor = 2): number[] => {
 
 export const sizes: Readonly<Record<string, Sizes>> = {
   "8b": {
-    ...{ model: "random:8b", smallModel: "random:0.6b", batches: [1, 4, 16, 64], contextTokens: 2048, steps: 20 },
+    ...{ model: "random:8b", smallModel: "random:0.6b", batches: [1, 4, 16, 64], contextTokens: 2000, steps: 20 },
     ...{ prefills: [4096, 8192, 16_384, 32_768], cachedPrompt: 8192, cached: [0, 4096, 7168] },
     ...{ copyBytes: 2 ** 32, product: 8192 },
     ...{ presets: ["vllm", "sglang", "trt-llm", "turbomind"], requests: 200, blocks: 4000 },

@@ -79,6 +79,21 @@ describe.runIf(canEmulate)("gpu:check", () => {
     expect(await expectedLogits("random:tiny", expected)).toEqual(await expectedLogits("random:tiny", undefined));
   });
 
+  test("a check that ends its process does not stop the others", async () => {
+    const python = join(folder, "python");
+    writeFileSync(python, "#!/bin/sh\nkill -9 $PPID\n", { mode: 0o755 });
+    const args = ["--only", "tr", "--python", python, "--requests", "24", "--out", join(folder, "killed.json")];
+    const { code, stdout } = await run("check", args);
+    expect(code).toBe(1);
+    const { checks, failed } = json("killed.json");
+    expect(failed).toBe(1);
+    expect(checks.filter(({ ok }: { ok: boolean }) => !ok)).toMatchObject([
+      { name: "transformers", failures: [expect.stringContaining("the process ended with SIGKILL")] },
+    ]);
+    expect(checks.at(-1)).toMatchObject({ name: "verify trt-llm", ok: true });
+    expect(stdout).toContain("1 checks failed");
+  });
+
   test("compares logits with those of another library for the same checkpoint", async () => {
     const config = randomConfig("tiny-bloom");
     const checkpoint = checkpointOf(config, randomWeights(config, 3));
