@@ -1,4 +1,4 @@
-// Attention of decodes: one query a sequence, so that reading keys and values once is all of the time.
+// Attention of decodes: one query a sequence, so that the time is that of reading keys and values once.
 //
 // A thread block reads a range of keys (a split) of one key head for up to G queries of its group: grid (sequences, key heads ·
 // groups of G, splits), 128 threads. A key's row is read by D / 8 lanes, 16 bytes a lane; a warp reads 32 / lanes keys at once and

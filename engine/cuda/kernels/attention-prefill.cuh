@@ -241,7 +241,7 @@ __device__ __forceinline__ void prefill_attention(bf16* out, const bf16* q, int 
         sums[n][3] *= factor.y;
       }
     }
-    // The values; the next keys may still be on their way.
+    // Waits for the values; the copy of the next keys continues.
     cp_async_wait<1>();
     __syncthreads();
     multiply_values<D>(sums, scores, valueTile);
