@@ -9,6 +9,7 @@ export const cublasPrototypes = {
   cublasDestroy_v2: "int cublasDestroy_v2(uint64_t handle)",
   cublasGetVersion_v2: "int cublasGetVersion_v2(uint64_t handle, void *version)",
   cublasSetStream_v2: "int cublasSetStream_v2(uint64_t handle, uint64_t stream)",
+  cublasSetMathMode: "int cublasSetMathMode(uint64_t handle, int mode)",
   cublasSetWorkspace_v2: "int cublasSetWorkspace_v2(uint64_t handle, uint64_t workspace, size_t bytes)",
   cublasGemmEx:
     "int cublasGemmEx(uint64_t handle, int transposeA, int transposeB, int m, int n, int k, void *alpha, " +
@@ -24,6 +25,8 @@ const float32 = 0;
 const bfloat16 = 14;
 const computeFloat32 = 68;
 const defaultAlgorithm = -1;
+/** Partial sums of a product are added in float32, too, not in bfloat16. */
+const fullPrecisionReduction = 16;
 
 /** NVIDIA's advice for Hopper; a graph needs a workspace that is not allocated during capture. */
 const workspaceBytes = 32 * 2 ** 20;
@@ -49,7 +52,8 @@ export class Cublas {
 
   private constructor(device: Device, library: Library) {
     this.#functions = library.declare(cublasPrototypes);
-    const { cublasCreate_v2, cublasGetVersion_v2, cublasSetStream_v2, cublasSetWorkspace_v2 } = this.#functions;
+    const { cublasCreate_v2, cublasGetVersion_v2, cublasSetStream_v2, cublasSetWorkspace_v2, cublasSetMathMode } =
+      this.#functions;
     const handle = new BigUint64Array(1);
     checkStatus(cublasCreate_v2(handle), "cublasCreate");
     this.#handle = handle[0];
@@ -58,6 +62,7 @@ export class Cublas {
     this.version = version[0];
     const workspace = device.allocate(workspaceBytes, "the workspace of cuBLAS");
     checkStatus(cublasSetStream_v2(this.#handle, device.stream), "cublasSetStream");
+    checkStatus(cublasSetMathMode(this.#handle, fullPrecisionReduction), "cublasSetMathMode");
     checkStatus(cublasSetWorkspace_v2(this.#handle, workspace.address, workspaceBytes), "cublasSetWorkspace");
   }
 

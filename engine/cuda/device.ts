@@ -29,6 +29,9 @@ const nonBlockingStream = 1;
 const captureThreadLocal = 1;
 const maxDynamicSharedBytes = 8;
 
+/** bfloat16 matrix instructions and asynchronous copies need it. */
+const leastCapability = 80;
+
 /** The name that the emulator of the tests has. */
 const emulatedName = "CPU emulation";
 
@@ -75,6 +78,10 @@ export class Device {
     this.isEmulated = this.name === emulatedName;
     this.capability = 10 * this.#attribute(attributes.capabilityMajor) + this.#attribute(attributes.capabilityMinor);
     this.multiprocessors = this.#attribute(attributes.multiprocessors);
+    if (this.capability < leastCapability)
+      throw new UnavailableError(
+        `${this.name} has compute capability ${this.capability / 10}, expected ${leastCapability / 10}.0 or later`,
+      );
     // The primary context is shared by all threads of the process.
     const context = this.#out("cuDevicePrimaryCtxRetain", (out) => driver.cuDevicePrimaryCtxRetain(out, ordinal));
     this.#check(driver.cuCtxSetCurrent(context), "cuCtxSetCurrent");
@@ -198,15 +205,16 @@ export class Device {
     if (code !== 0) this.#check(code, "cuLaunchKernel");
   }
 
-  /** Waits for the stream, and frees all memory, graphs and modules. */
+  /** Waits for the stream, and frees all memory, graphs and modules. After an error of the device only its context can be freed. */
   close(): void {
     const driver = this.#driver;
-    this.synchronize();
-    for (const one of [...this.#allocated]) one.free();
-    for (const event of [this.#start, this.#end]) this.#check(driver.cuEventDestroy_v2(event), "cuEventDestroy");
-    this.#check(driver.cuStreamDestroy_v2(this.stream), "cuStreamDestroy");
-    for (const module of this.#modules) this.#check(driver.cuModuleUnload(module), "cuModuleUnload");
-    this.#check(driver.cuDevicePrimaryCtxRelease_v2(this.#ordinal), "cuDevicePrimaryCtxRelease");
+    if (driver.cuStreamSynchronize(this.stream) === 0) {
+      for (const one of [...this.#allocated]) one.free();
+      for (const event of [this.#start, this.#end]) this.#check(driver.cuEventDestroy_v2(event), "cuEventDestroy");
+      this.#check(driver.cuStreamDestroy_v2(this.stream), "cuStreamDestroy");
+      for (const module of this.#modules) this.#check(driver.cuModuleUnload(module), "cuModuleUnload");
+    }
+    driver.cuDevicePrimaryCtxRelease_v2(this.#ordinal);
   }
 
   /** Adds `free`, which `close` calls if it has not been called. */
