@@ -49,7 +49,7 @@ export class Device {
   readonly #driver: Driver;
   readonly #ordinal: number;
   readonly #modules: bigint[] = [];
-  /** What has been allocated and not freed. */
+  /** Allocations and graphs that have not been freed. */
   readonly #allocated = new Set<{ free(): void }>();
   readonly #start: bigint;
   readonly #end: bigint;

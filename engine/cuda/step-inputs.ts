@@ -139,7 +139,8 @@ export class StepInputs {
 }
 
 /**
- * Checks what the device would otherwise read or write outside its memory, which ends all work of the process on it.
+ * Checks tokens, positions and slots. An invalid one is an access outside the device's memory, after which every call of the process
+ * to the device fails.
  *
  * @throws ExecutorError if a token or position is none of the model's
  */
