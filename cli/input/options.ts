@@ -1,4 +1,5 @@
 import { type Command, Option } from "commander";
+import { alternatives } from "../../core/counted.ts";
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import { parseRule, type RuleName, type RuleValue, ruleNames } from "../../core/plugins/rules.ts";
@@ -144,7 +145,7 @@ export const bitsOption = (): Option =>
 const allBits = [...new Set(backends.flatMap(({ weightBits }): readonly WeightBits[] => weightBits))].sort(
   (a, b) => b - a,
 );
-const bitsList = `${allBits.slice(0, -1).join(", ")} or ${allBits.at(-1)}`;
+const bitsList = alternatives(allBits);
 const defaultBits = backends
   .map(({ name, weightBits }, i) => (i === 0 ? weightBits[0] : `${weightBits[0]} with --target ${name}`))
   .join("; ");
@@ -161,7 +162,7 @@ export function addRenamedOptions(command: Command): Command {
   return command;
 }
 
-const targetList = `${targets.slice(0, -1).join(", ")} or ${targets.at(-1)}`;
+const targetList = alternatives(targets);
 
 function parseTarget(text: string): Target {
   const target = targets.find((name) => name === text);

@@ -1,4 +1,5 @@
 import { availableParallelism } from "node:os";
+import { alternatives } from "../../core/counted.ts";
 import { InputError } from "../../core/errors.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { Trace } from "../../core/trace/trace.ts";
@@ -79,7 +80,7 @@ export function modelOptionsOf(
   { bits = weightBits[0], threads }: Pick<SimulationOptions, "bits" | "threads">,
 ): Pick<RealEngine, "bits" | "threads"> {
   if (!weightBits.includes(bits))
-    throw new InputError(`--bits is ${bits}, expected ${weightBits.join(" or ")} with --target ${name}`);
+    throw new InputError(`--bits is ${bits}, expected ${alternatives(weightBits)} with --target ${name}`);
   if (threads !== undefined && !hasThreads)
     throw new InputError(`--threads is not an option of --target ${name}: the model's operators run on ${device}`);
   return { bits, threads: hasThreads ? (threads ?? availableParallelism()) : undefined };

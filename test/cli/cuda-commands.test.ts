@@ -41,7 +41,7 @@ test.each([
     "experiment roseinfer --target cuda --threads 2",
     "--threads is not an option of --target cuda: the model's operators run on the GPU",
   ],
-  ["replay example --bits 16 --target cpu", "--bits is 16, expected 32 or 8 or 4 with --target cpu"],
+  ["replay example --bits 16 --target cpu", "--bits is 16, expected 32, 8 or 4 with --target cpu"],
   ["fuzz --beat lru fifo --target cuda", "--beat and --target exclude each other"],
   ["generate hi --target sim", '--target is "sim", expected cpu or cuda: generate runs a model'],
 ])("kvlab %s is refused by name", async (args, message) => {

@@ -87,7 +87,7 @@ describe.concurrent("options that an engine does not support are refused in one 
     ["replay --target cpu --model nowhere", /^no model folder nowhere; /],
     ["replay --target sim --bits 8", /^--bits needs --target cpu or cuda$/],
     ["replay --output-lengths free", /^--output-lengths needs --target cpu or cuda$/],
-    ["replay --target cpu --bits 16", /^--bits is 16, expected 32 or 8 or 4 with --target cpu$/],
+    ["replay --target cpu --bits 16", /^--bits is 16, expected 32, 8 or 4 with --target cpu$/],
     ["replay --target cuda --bits 8", /^--bits is 8, expected 16 with --target cuda$/],
     ["replay --target cuda --threads 2", /^--threads is not an option of --target cuda: /],
     ["replay --target cpu --bits 5", /^--bits is "5", expected 32, 16, 8 or 4$/],

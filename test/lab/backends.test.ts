@@ -47,7 +47,7 @@ describe("options of a model", () => {
       "--threads is not an option of --target accelerator: the model's operators run on the accelerator",
     );
     expect(() => modelOptionsOf(defaultBackend, { bits: 16 })).toThrow(
-      `--bits is 16, expected 32 or 8 or 4 with --target ${defaultBackend.name}`,
+      `--bits is 16, expected 32, 8 or 4 with --target ${defaultBackend.name}`,
     );
   });
 
