@@ -122,7 +122,7 @@ test.runIf(hasRecordedTraces)(
 
 describe.concurrent("invalid options are refused in one line", () => {
   const cases: [args: string, message: RegExp][] = [
-    ["calibrate --target sim", /^--target is "sim", expected cpu: /],
+    ["calibrate --target sim", /^--target is "sim", expected cpu or cuda: /],
     ["calibrate --model nowhere", /^no model folder nowhere; /],
     ["calibrate --max-prompt 16", /^--max-prompt is "16", expected a whole number from 32$/],
     [
