@@ -5,6 +5,7 @@ import type { BackendName } from "../../engine/backends.ts";
 import { type Executor, ExecutorError } from "../../engine/executor.ts";
 import { loadModel } from "../../engine/model/load.ts";
 import { parameterCount } from "../../engine/model/tensors.ts";
+import { fillWithNoise } from "../../lab/fuzz/engines.ts";
 import { serveTrace } from "../../lab/library.ts";
 import { presetRegistry } from "../../policies/registry.ts";
 import { Operators } from "./operators.ts";
@@ -77,8 +78,9 @@ class Bench {
   /** Copy bandwidth, and FLOP/s of a large product of matrices in bf16. */
   #rates(operators: Operators): Rates {
     const { copyBytes, product } = this.#sizes;
-    const bytesPerS = operators.copyBandwidth(copyBytes);
+    // The products come first: they also raise the clocks of an idle device.
     const { cublas, own } = operators.matrixRates(product);
+    const bytesPerS = operators.copyBandwidth(copyBytes);
     this.#report.line(`copy bandwidth ${short(bytesPerS / 1e9)} GB/s, read and written`);
     this.#report.line(
       `bf16 matrix peak ${short((cublas ?? own) / 1e12)} TFLOP/s; own GEMM ${short(own / 1e12)} TFLOP/s`,
@@ -114,6 +116,8 @@ class Bench {
     const executor = await this.#backend.open({ model: loadModel(model), blockCount, blockTokens });
     this.#report.line(`${model} is loaded, ${short(this.#report.seconds - from)} s`);
     try {
+      // Zeros would take less power, and thus less time.
+      await fillWithNoise(executor);
       await measure(executor);
     } finally {
       await executor.close();

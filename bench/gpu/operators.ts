@@ -8,11 +8,14 @@ import { splitsOf } from "../../engine/cuda/paged-decoder.ts";
 import { StepInputs, type StepSize, sizeOf } from "../../engine/cuda/step-inputs.ts";
 import type { BatchStep } from "../../engine/executor.ts";
 import type { DecoderConfig } from "../../engine/model/decoder.ts";
+import { median } from "./report.ts";
 import { blockTokens } from "./steps.ts";
 
-/** Launches before a measurement, and launches that are measured. */
-const warmUp = 2;
-const repetitions = 5;
+/** Least time of a measured graph, and the most launches that it has. */
+const leastGraphMs = 0.5;
+const mostRepetitions = 50;
+/** Graphs that are measured; the median counts. */
+const graphs = 5;
 
 /** A step that is on the device, with its activations. */
 interface Placed {
@@ -50,16 +53,23 @@ export class Operators {
     this.#inputs = new StepInputs(this.device);
   }
 
-  /** Time of one launch of `work` on the device, in µs. */
-  time(work: () => void): number {
-    for (let i = 0; i < warmUp; i++) work();
-    return (
-      (1000 *
-        this.device.timed(() => {
-          for (let i = 0; i < repetitions; i++) work();
-        })) /
-      repetitions
-    );
+  /**
+   * Time of one launch of `work` on the device, in µs. Repeated launches are captured in one graph, because single launches of short
+   * kernels would measure the host.
+   *
+   * @param work gets the number of the repetition, so that it can read other memory than the one before
+   */
+  time(work: (repetition: number) => void): number {
+    work(0);
+    const onceMs = this.device.timed(() => work(0));
+    const repetitions = Math.min(mostRepetitions, Math.max(1, Math.ceil(leastGraphMs / onceMs)));
+    const graph = this.device.capture(() => {
+      for (let i = 0; i < repetitions; i++) work(i);
+    });
+    graph.launch();
+    const us = Array.from({ length: graphs }, () => (1000 * this.device.timed(() => graph.launch())) / repetitions);
+    graph.free();
+    return median(us);
   }
 
   /** Bytes per second that a copy reads and writes. */
@@ -101,11 +111,11 @@ export class Operators {
     const { tokens } = size;
     const weights = this.#weights.address;
     const norm = { weight: weights, bias: weights };
-    const product = (C: bigint, A: bigint, N: number, K: number) => () =>
-      (this.cublas ?? this.#launches).multiply(C, A, weights, tokens, N, K, false, false);
+    const product = (C: bigint, A: bigint, N: number, K: number) => (repetition: number) =>
+      (this.cublas ?? this.#launches).multiply(C, A, this.#matrix(N * K, repetition), tokens, N, K, false, false);
     const store = { bias: 0n, queryNorm: 0n, keyNorm: 0n };
     const [keys, values] = [this.#pool.keys(0), this.#pool.values(0)];
-    const operators: Readonly<Record<string, () => void>> = {
+    const operators: Readonly<Record<string, (repetition: number) => void>> = {
       embedding: () => this.#launches.embed(at.x, inputs, weights, 0n, tokens),
       layernorm: () => this.#launches.norm(at.normed, at.x, at.projected, 0n, norm, 0n, tokens),
       qkv_proj: product(at.qkv, at.normed, (heads + 2 * kvHeads) * headDim, hidden),
@@ -123,15 +133,26 @@ export class Operators {
   perSequence(step: BatchStep): ReadonlyMap<string, number> {
     const { hidden, vocabulary } = this.#config;
     const { size, at } = this.#place(step);
-    const weights = this.#weights.address;
     const products = this.cublas ?? this.#launches;
+    const elements = vocabulary * hidden;
     return new Map([
       [
         "lm_head",
-        this.time(() => products.multiply(at.logits, at.normed, weights, size.logits, vocabulary, hidden, false, true)),
+        this.time((i) =>
+          products.multiply(
+            ...([at.logits, at.normed, this.#matrix(elements, i)] as const),
+            ...([size.logits, vocabulary, hidden, false, true] as const),
+          ),
+        ),
       ],
       ["sampler", this.time(() => this.#launches.argmaxRows(at.sampled, at.logits, size.logits))],
     ]);
+  }
+
+  /** A matrix of random weights; consecutive repetitions have different ones, as layers have, so that none is in the L2 cache. */
+  #matrix(elements: number, repetition: number): bigint {
+    const matrices = Math.max(1, Math.floor(this.#weights.bytes / (2 * elements)));
+    return this.#weights.address + BigInt(2 * elements * (repetition % matrices));
   }
 
   close(): void {
@@ -142,7 +163,7 @@ export class Operators {
   /** Puts a step on the device; its activations are random. */
   #place(step: BatchStep): Placed {
     const size = sizeOf(step);
-    const splits = size.decodes > 0 ? splitsOf(size, this.#config, this.#launches.decodeBlocks, this.device) : 1;
+    const splits = size.decodes > 0 ? splitsOf(size, this.#config, this.#launches, this.device) : 1;
     this.#inputs.reserve(size);
     this.#buffers.reserve(size, splits);
     this.#inputs.upload(this.#inputs.pack(step, size));

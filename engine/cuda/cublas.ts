@@ -41,12 +41,17 @@ export class Cublas {
   readonly #zero = Float32Array.of(0);
 
   /** The library, if one is installed; a driver library that exports cuBLAS has precedence. */
-  static open(device: Device): Cublas | undefined {
+  static find(device: Device): Library | undefined {
     const path = process.env[cublasVariable];
     if (path === "none") return undefined;
     const own = device.library.has("cublasGemmEx") ? device.library : undefined;
     const library = path ? openLibrary([path]) : (own ?? openToolkitLibrary("cublas", ["cublasLt"]));
     if (!library && path) throw new ExecutorError(`${cublasVariable}: ${path} does not load`);
+    return library;
+  }
+
+  static open(device: Device): Cublas | undefined {
+    const library = Cublas.find(device);
     return library && new Cublas(device, library);
   }
 

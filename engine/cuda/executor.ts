@@ -5,9 +5,11 @@ import type { WeightSource } from "../model/decoder.ts";
 import { Remote } from "../worker/remote.ts";
 import { RemoteExecutor } from "../worker/remote-executor.ts";
 import { programOf, startPlainThread } from "../worker/thread.ts";
+import { Cublas } from "./cublas.ts";
+import type { Library } from "./library.ts";
 import { checkFits } from "./memory.ts";
 import type { PagedDecoderOptions } from "./paged-decoder.ts";
-import { reportedName } from "./probe.ts";
+import { probedDevice, reportedName } from "./probe.ts";
 import { weightLayout } from "./weights.ts";
 import type { CudaLoad } from "./worker.ts";
 
@@ -26,6 +28,7 @@ export async function openCudaExecutor(options: CudaExecutorOptions): Promise<Ex
     throw new InputError(`${bits}-bit weights are not supported on a CUDA device, which has bfloat16 weights`);
   checkFits({ config, bits, blockCount, blockTokens });
   const own: PagedDecoderOptions = { config, blockCount, blockTokens, graphs };
+  keepLoaded();
   const remote = new Remote<CudaLoad>(startPlainThread(programOf(import.meta.url, "worker"), own));
   try {
     await remote.call({ kind: "load", isComplete: false });
@@ -36,6 +39,17 @@ export async function openCudaExecutor(options: CudaExecutorOptions): Promise<Ex
     throw error;
   }
   return new CudaExecutor(remote, options);
+}
+
+const loaded: Library[] = [];
+
+/**
+ * Keeps cuBLAS loaded in the main thread: with the end of the last thread that uses it, the library would be unloaded, and loaded
+ * again by the next executor.
+ */
+function keepLoaded(): void {
+  const library = loaded.length === 0 ? Cublas.find(probedDevice()) : undefined;
+  if (library) loaded.push(library);
 }
 
 async function writeWeights(remote: Remote<CudaLoad>, { config }: PagedDecoderOptions, weights: WeightSource) {

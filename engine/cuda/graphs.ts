@@ -1,3 +1,4 @@
+import { ExecutorError } from "../executor.ts";
 import type { CudaGraph, Device } from "./device.ts";
 import type { StepSize } from "./step-inputs.ts";
 
@@ -29,46 +30,53 @@ function paddedBatch(sequences: number): number {
 /** CUDA graphs of steps, by a key that determines all parameters of their launches. */
 export class Graphs {
   readonly #device: Device;
-  /** In the order of their last use; undefined: launched once without a graph. */
-  readonly #graphs = new Map<string, CudaGraph | undefined>();
+  /** In the order of their last use; undefined: launched once without a graph; "plain": the capture failed. */
+  readonly #graphs = new Map<string, CudaGraph | "plain" | undefined>();
 
   constructor(device: Device) {
     this.#device = device;
   }
 
   /**
-   * Runs `work`, or the graph that was captured from it. The first run of a key is not captured, because the driver loads kernels,
-   * and cuBLAS chooses its own, at their first launch.
+   * Returns what launches `work`: `work` itself, or the graph that is captured from it, now at the latest. The first use of a key is
+   * not captured, because the driver loads kernels, and cuBLAS chooses its own, at their first launch. If a capture fails, `work` is
+   * launched without a graph.
    */
-  run(key: string, work: () => void): void {
-    const graph = this.#graphs.get(key);
-    const isKnown = this.#graphs.delete(key);
-    if (!isKnown) {
-      work();
-      this.#keep(key, undefined);
-      return;
+  prepare(key: string, work: () => void): () => void {
+    const isKnown = this.#graphs.has(key);
+    const graph = isKnown ? (this.#graphs.get(key) ?? this.#captured(work)) : undefined;
+    this.#graphs.delete(key);
+    this.#graphs.set(key, graph);
+    if (this.#graphs.size > mostGraphs) {
+      const [[oldest]] = this.#graphs;
+      this.#discard(oldest);
     }
-    const captured = graph ?? this.#device.capture(work);
-    captured.launch();
-    this.#keep(key, captured);
+    return typeof graph === "object" ? () => graph.launch() : work;
   }
 
   /** Discards all graphs, because addresses in their launches have changed. */
   clear(): void {
-    for (const graph of this.#graphs.values()) graph?.free();
-    this.#graphs.clear();
+    for (const key of [...this.#graphs.keys()]) this.#discard(key);
   }
 
   /** Number of captured graphs. */
   get count(): number {
-    return [...this.#graphs.values()].filter((graph) => graph !== undefined).length;
+    return [...this.#graphs.values()].filter((graph) => typeof graph === "object").length;
   }
 
-  #keep(key: string, graph: CudaGraph | undefined): void {
-    this.#graphs.set(key, graph);
-    if (this.#graphs.size <= mostGraphs) return;
-    const [[oldest, discarded]] = this.#graphs;
-    this.#graphs.delete(oldest);
-    discarded?.free();
+  #captured(work: () => void): CudaGraph | "plain" {
+    try {
+      return this.#device.capture(work);
+    } catch (error) {
+      // Any other failure occurs again without a graph.
+      if (error instanceof ExecutorError) return "plain";
+      throw error;
+    }
+  }
+
+  #discard(key: string): void {
+    const graph = this.#graphs.get(key);
+    this.#graphs.delete(key);
+    if (typeof graph === "object") graph.free();
   }
 }

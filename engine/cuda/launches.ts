@@ -8,7 +8,8 @@ import type { StepAddresses } from "./step-inputs.ts";
 export const headDimensions: readonly number[] = [16, 32, 48, 64, 80, 96, 128, 256];
 
 /** Query heads that share a key, as attention_decode processes them in one block. */
-const groupSizes = [1, 2, 4, 8];
+const groupSizes = [1, 2, 4, 8] as const;
+const residentDecodeBlocks = { 1: 5, 2: 4, 4: 3, 8: 2 } as const;
 
 /** The parameter lists of the kernels, as in their sources. Names that end with `_` stand for several instances. */
 export const kernelParameters = {
@@ -48,7 +49,7 @@ export class Launches {
   readonly #blockSize: bigint;
   readonly #kernels: Readonly<Record<keyof typeof kernelParameters, Kernel>>;
   /** Query heads of a block of attention_decode, and its blocks for a sequence and a split. */
-  readonly #group: number;
+  readonly #group: (typeof groupSizes)[number];
   readonly #decodeBlocks: number;
 
   /**
@@ -63,7 +64,7 @@ export class Launches {
       );
     const shared = heads / kvHeads;
     this.#config = config;
-    this.#group = groupSizes.find((size) => size >= shared) ?? groupSizes[groupSizes.length - 1];
+    this.#group = groupSizes.find((size) => size >= shared) ?? 8;
     this.#decodeBlocks = kvHeads * Math.ceil(shared / this.#group);
     this.#blockSize = packedBlockSize(blockTokens);
     const kernel = (name: keyof typeof kernelParameters, instance: string = name, sharedBytes = 0) =>
@@ -186,6 +187,11 @@ export class Launches {
   /** Blocks of attention_decode for one sequence and one split. */
   get decodeBlocks(): number {
     return this.#decodeBlocks;
+  }
+
+  /** Blocks of attention_decode that are resident on a multiprocessor at once, by their registers (docs/cuda.md). */
+  get decodeBlocksPerMultiprocessor(): number {
+    return residentDecodeBlocks[this.#group];
   }
 
   /** out = silu(gate) ⊙ up. */

@@ -28,10 +28,8 @@ export interface RandomElements extends WeightDistribution {
 /** Bytes of the pinned buffer through which weights are uploaded. */
 const uploadBytes = 32 * 2 ** 20;
 
-/** Keys that a split of a decode has at least: fewer do not pay for another merge. */
-const leastSplitKeys = 256;
-/** Thread blocks of attention_decode that fill a multiprocessor. */
-const blocksPerMultiprocessor = 2;
+/** Keys that a split of a decode has at least: a thread block reads 32 keys at once. */
+const leastSplitKeys = 64;
 
 /**
  * A decoder and its pool of keys and values on a CUDA device, in the calling thread. A step is one upload of its inputs, the
@@ -115,7 +113,7 @@ export class PagedDecoder implements WorkerDecoder {
     const exact = sizeOf(step);
     const decodes = this.#options.graphs === false ? undefined : paddedDecodes(exact);
     const size = decodes ?? exact;
-    const splits = size.decodes > 0 ? splitsOf(size, config, this.#launches.decodeBlocks, this.#device) : 1;
+    const splits = size.decodes > 0 ? splitsOf(size, config, this.#launches, this.#device) : 1;
     const hasMoved = [this.#inputs.reserve(size), this.#buffers.reserve(size, splits)].includes(true);
     if (hasMoved) this.#graphs.clear();
     const addresses = this.#inputs.addresses(size);
@@ -130,11 +128,14 @@ export class PagedDecoder implements WorkerDecoder {
       else this.#launches.sampleRows(at.sampled, at.logits, addresses.sampling, size.logits);
     };
     const inputBytes = this.#inputs.pack(step, size);
+    const kind = sampling ? (isGreedy ? "greedy" : "sampled") : "logits";
+    // A graph is captured before the measured time, because a capture is work of the host.
+    const launch = decodes
+      ? this.#graphs.prepare(`${size.sequences} ${size.tableStride} ${splits} ${kind}`, work)
+      : work;
     const deviceMs = this.#device.timed(() => {
       this.#inputs.upload(inputBytes);
-      const kind = sampling ? (isGreedy ? "greedy" : "sampled") : "logits";
-      if (decodes) this.#graphs.run(`${size.sequences} ${size.tableStride} ${splits} ${kind}`, work);
-      else work();
+      launch();
       if (rows > 0) this.#device.download(results.address, sampling ? at.sampled : at.logits, resultBytes);
     });
     const logits = new Float32Array(sampling ? 0 : rows * vocabulary);
@@ -180,18 +181,17 @@ export class PagedDecoder implements WorkerDecoder {
 }
 
 /**
- * Splits of each decode: a power of two, so that all multiprocessors have work. It depends on the batch, and selects the order of
- * the sums of attention, and thus the last bits of the results.
- *
- * @param decodeBlocks thread blocks of attention_decode for one sequence and one split
+ * Splits of each decode, so that all multiprocessors have as many thread blocks as fit, in one wave. The number depends on the batch
+ * and on the longest context, rounded up to a power of two so that few graphs occur. It selects the order of the sums of attention,
+ * and thus the last bits of the results.
  */
 export function splitsOf(
   { decodes, longestDecode }: StepSize,
-  { window = longestDecode }: DecoderConfig,
-  decodeBlocks: number,
+  { window = Number.POSITIVE_INFINITY }: DecoderConfig,
+  { decodeBlocks, decodeBlocksPerMultiprocessor }: Pick<Launches, "decodeBlocks" | "decodeBlocksPerMultiprocessor">,
   { multiprocessors }: Pick<Device, "multiprocessors">,
 ): number {
-  const wanted = Math.floor((blocksPerMultiprocessor * multiprocessors) / (decodes * decodeBlocks));
-  const useful = Math.floor(Math.min(window, longestDecode) / leastSplitKeys);
-  return 2 ** Math.floor(Math.log2(Math.max(1, Math.min(wanted, useful))));
+  const wanted = Math.floor((decodeBlocksPerMultiprocessor * multiprocessors) / (decodes * decodeBlocks));
+  const keys = 2 ** Math.ceil(Math.log2(longestDecode));
+  return Math.max(1, Math.min(wanted, Math.floor(Math.min(window, keys) / leastSplitKeys)));
 }

@@ -65,23 +65,25 @@ export class Engines {
 
   /** Fills all blocks with random keys and values, the same ones each time. */
   async fillWithNoise(blockTokens: number): Promise<void> {
-    const executor = await this.executor(blockTokens);
-    const random = seededRandom(7);
-    const noise = (like: BlockData["keys"]) => {
-      const floats = Float32Array.from({ length: like.length }, () => 4 * random.unit() - 2);
-      return like instanceof Float32Array ? floats : toBfloat16(floats);
-    };
-    const [{ keys, values }] = await executor.readBlocks([0]);
-    await executor.writeBlocks([0], [{ keys: noise(keys), values: noise(values) }]);
-    await executor.copyBlocks(
-      Array.from({ length: executor.blockCount - 1 }, (_, i) => ({ source: 0, target: i + 1 })),
-    );
+    await fillWithNoise(await this.executor(blockTokens));
   }
 
   async close(): Promise<void> {
     for (const executor of this.#open.values()) await (await executor).close();
     this.#open.clear();
   }
+}
+
+/** Fills all blocks of a pool with the same random keys and values. */
+export async function fillWithNoise(executor: Executor): Promise<void> {
+  const random = seededRandom(7);
+  const noise = (like: BlockData["keys"]) => {
+    const floats = Float32Array.from({ length: like.length }, () => 4 * random.unit() - 2);
+    return like instanceof Float32Array ? floats : toBfloat16(floats);
+  };
+  const [{ keys, values }] = await executor.readBlocks([0]);
+  await executor.writeBlocks([0], [{ keys: noise(keys), values: noise(values) }]);
+  await executor.copyBlocks(Array.from({ length: executor.blockCount - 1 }, (_, i) => ({ source: 0, target: i + 1 })));
 }
 
 /** Random step times from a seed, or one millisecond each with seed 0; idle time is skipped. */
