@@ -7,6 +7,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { asyncBufferFromFile, parquetMetadataAsync } from "hyparquet";
+import { median } from "../core/serving/distribution.ts";
 import { bundlePage } from "../viz/bundle.ts";
 import { serveDashboard } from "../viz/server/serve.ts";
 import { measurePage } from "./dashboard-page.ts";
@@ -62,10 +63,10 @@ async function measured(url: string): Promise<void> {
     if (!response.ok) throw new Error(`${url}: ${response.status}`);
   }
   const [first, ...others] = times;
-  const median = others.sort((a, b) => a - b)[others.length >> 1];
+  const then = median(others);
   const path = new URL(url).pathname + new URL(url).search;
   console.log(
-    `${path.padEnd(58)}${first.toFixed(0).padStart(6)} ms first${median.toFixed(1).padStart(8)} ms then  ${bytes} B`,
+    `${path.padEnd(58)}${first.toFixed(0).padStart(6)} ms first${then.toFixed(1).padStart(8)} ms then  ${bytes} B`,
   );
 }
 

@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import { fileURLToPath } from "node:url";
 import { InferenceSession, Tensor } from "onnxruntime-node";
+import { median } from "../core/serving/distribution.ts";
 import { defaultBackend } from "../engine/backends.ts";
 import type { BatchStep, Executor } from "../engine/executor.ts";
 import type { DecoderConfig } from "../engine/model/decoder.ts";
@@ -9,7 +10,7 @@ import { randomConfig, randomWeights } from "../engine/model/random.ts";
 import { plainFrequencies } from "../engine/model/rope.ts";
 import { parameterCount } from "../engine/model/tensors.ts";
 import { modelBytes } from "../engine/onnx/proto.ts";
-import { type Measurement, median } from "./measure.ts";
+import type { Measurement } from "./measure.ts";
 
 /** The thread count that the published numbers of other engines were measured with, if this machine has as many cores. */
 export const threads = Math.min(2, availableParallelism());

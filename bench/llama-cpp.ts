@@ -5,10 +5,11 @@ import { join } from "node:path";
 import { Readable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { pathToFileURL } from "node:url";
+import { median } from "../core/serving/distribution.ts";
 import type { DecoderConfig, LayerTensor, WeightSource } from "../engine/model/decoder.ts";
 import { randomConfig, randomWeights } from "../engine/model/random.ts";
 import { openEngine, stepMs, stepOf } from "./engine.ts";
-import { type Measurement, median } from "./measure.ts";
+import type { Measurement } from "./measure.ts";
 
 /**
  * Compares llama.cpp with this engine: the same weights, each with the better of one and two threads, measured alternately.

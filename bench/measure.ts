@@ -8,6 +8,7 @@ import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 import { createCache } from "../core/replica/compose.ts";
 import { CacheReplay, type ReplayConfig, replayTrace } from "../core/replica/replay.ts";
+import { median } from "../core/serving/distribution.ts";
 import { BlockKeys, fourLanes } from "../core/trace/content.ts";
 import { readTrace, type Trace } from "../core/trace/trace.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../policies/registry.ts";
@@ -24,11 +25,6 @@ export interface Measurement {
 
 /** Uses the results, so that the compiler cannot remove the measured code. */
 export let sink = 0;
-
-export function median(values: readonly number[]): number {
-  const sorted = Float64Array.from(values).sort();
-  return sorted[sorted.length >> 1];
-}
 
 function timed(work: () => void): number {
   const from = performance.now();

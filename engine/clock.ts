@@ -11,6 +11,12 @@ export interface Clock {
 
 const sinceNs = (startMs: number): Nanos => Math.round((performance.now() - startMs) * 1e6);
 
+/** Starts a stopwatch. @returns the milliseconds since then, at each call */
+export function stopwatch(): () => number {
+  const startMs = performance.now();
+  return () => performance.now() - startMs;
+}
+
 /** Node's timers fire at once for longer delays. */
 const longestWaitMs = 2 ** 31 - 1;
 

@@ -2,6 +2,7 @@ import { EntryColumns } from "../core/plugins/entry-columns.ts";
 import type { EntryId, EvictionPlugin, EvictionPolicy, RequestView } from "../core/plugins/index.ts";
 import { resolveRules } from "../core/plugins/rules.ts";
 import { seededRandom } from "../core/random.ts";
+import { median } from "../core/serving/distribution.ts";
 import { type Law, require } from "./law.ts";
 
 export const constantCost: Law = {
@@ -237,9 +238,4 @@ function each(entries: Int32Array, count: number, act: (entry: EntryId) => void)
     for (let i = 0; i < count; i++) act(entries[i]);
     return Math.max(1, count);
   };
-}
-
-export function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  return sorted[sorted.length >> 1];
 }

@@ -1,7 +1,8 @@
 import type { IndexPlugin, PrefixIndex } from "../core/plugins/index.ts";
 import { CacheReplay, type ReplayConfig } from "../core/replica/replay.ts";
+import { median } from "../core/serving/distribution.ts";
 import type { Trace } from "../core/trace/trace.ts";
-import { growthExponent, median, mostExponent, type Stopwatch, sizes, times } from "./cost.ts";
+import { growthExponent, mostExponent, type Stopwatch, sizes, times } from "./cost.ts";
 import { type Law, require } from "./law.ts";
 import type { PluginSet } from "./plugin-set.ts";
 

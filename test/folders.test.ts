@@ -66,6 +66,23 @@ test("an import that points the wrong way is found, and so is a circle", () => {
   expect(rules.some((rule) => rule.startsWith("no-cycles: core/one.ts"))).toBe(true);
 });
 
+const clocked = ["core", "engine", "lab", "policies", "sim", "traces"];
+
+/** Sources that read a clock or unseeded random numbers, except the clock itself. */
+const nondeterministic = (root: string): string[] =>
+  clocked
+    .flatMap((folder) =>
+      readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((file) => `${folder}/${file}`),
+    )
+    .filter((file) => file.endsWith(".ts") && file !== "engine/clock.ts")
+    .filter((file) => /\b(performance|Date)\.now\b|\bMath\.random\b/.test(readFileSync(join(root, file), "utf8")));
+
+test("only engine/clock.ts reads a clock, and nothing reads unseeded random numbers", () => {
+  expect(nondeterministic(process.cwd())).toEqual([]);
+  writeFileSync(join(copy, "sim/planted.ts"), "export const now = () => performance.now();\n");
+  expect(nondeterministic(copy)).toContain("sim/planted.ts");
+});
+
 /** Sources outside a backend's folder that name it, except its packaging scripts, its benchmarks, and a hardware preset of the same name. */
 function namingBackend(root: string): string[] {
   const names = new RegExp(`\\b(${backendNames.join("|")})\\b`);

@@ -1,6 +1,7 @@
 // `npm run gpu:bench`: speed of the CUDA engine on this machine. Each measurement prints a line; all results are in one JSON file.
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
+import { median } from "../../core/serving/distribution.ts";
 import type { BackendName } from "../../engine/backends.ts";
 import { type Executor, ExecutorError } from "../../engine/executor.ts";
 import { loadModel } from "../../engine/model/load.ts";
@@ -10,7 +11,7 @@ import { serveTrace } from "../../lab/library.ts";
 import { presetRegistry } from "../../policies/registry.ts";
 import { Operators } from "./operators.ts";
 import { profileBlocks, writeProfile } from "./profile.ts";
-import { backendFrom, median, optionsFrom, Report, short } from "./report.ts";
+import { backendFrom, optionsFrom, Report, short } from "./report.ts";
 import { type Sizes, sizes } from "./shapes.ts";
 import { blocksFor, blockTokens, greedyStep, promptOf, stepOf } from "./steps.ts";
 import { blockSizeFor, conversations } from "./trace.ts";

@@ -1,3 +1,4 @@
+import { median } from "../../core/serving/distribution.ts";
 import { BlockPool } from "../../engine/cuda/block-pool.ts";
 import { type Activations, Buffers } from "../../engine/cuda/buffers.ts";
 import { Cublas } from "../../engine/cuda/cublas.ts";
@@ -8,7 +9,6 @@ import { splitsOf } from "../../engine/cuda/paged-decoder.ts";
 import { StepInputs, type StepSize, sizeOf } from "../../engine/cuda/step-inputs.ts";
 import type { BatchStep } from "../../engine/executor.ts";
 import type { DecoderConfig } from "../../engine/model/decoder.ts";
-import { median } from "./report.ts";
 import { blockTokens } from "./steps.ts";
 
 /** Least time of a measured graph, and the most launches that it has. */

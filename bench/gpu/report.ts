@@ -85,6 +85,3 @@ export function backendFrom(name: string = backendNames[backendNames.length - 1]
 
 /** Three significant digits. */
 export const short = (value: number): string => String(Number(value.toPrecision(3)));
-
-/** The upper one of two middle values. */
-export const median = (values: readonly number[]): number => [...values].sort((a, b) => a - b)[values.length >> 1];

@@ -1,4 +1,5 @@
 import type { BatchStep, Executor } from "../../engine/executor.ts";
+import { argmax } from "../../engine/sampling.ts";
 
 /** Tokens per block in checks and benchmarks, as in vLLM. */
 export const blockTokens = 16;
@@ -49,13 +50,6 @@ export const blocksFor = (tokens: number): number => Math.ceil(tokens / blockTok
 /** Token ids that are a function of the position, without a period below the vocabulary. */
 export const promptOf = (length: number, vocabulary: number, seed = 0): Int32Array =>
   Int32Array.from({ length }, (_, i) => (7919 * (i + 1) + 104_729 * seed + i * i) % vocabulary);
-
-/** Index of the largest number, the first one of equals. */
-export function argmax(values: Float32Array): number {
-  let best = 0;
-  for (let i = 1; i < values.length; i++) if (values[i] > values[best]) best = i;
-  return best;
-}
 
 /**
  * Generates `count` tokens greedily after rows [0, to) of the sequence.

@@ -25,3 +25,6 @@ export function quantile(sorted: Float64Array, share: number): number {
   const above = Math.min(below + 1, sorted.length - 1);
   return sorted[below] + (sorted[above] - sorted[below]) * (at - below);
 }
+
+/** The middle value, or the mean of the two middle ones; NaN if there are none. */
+export const median = (values: readonly number[]): number => quantile(Float64Array.from(values).sort(), 0.5);

@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { InputError } from "../../core/errors.ts";
 import type { EvictionPlugin, IndexPlugin } from "../../core/plugins/index.ts";
+import { stopwatch } from "../../engine/clock.ts";
 import type { Checker, CheckResult } from "../../laws/check-plugin.ts";
 import { NondeterministicSources } from "../../laws/nondeterminism.ts";
 import type { PluginSet } from "../../laws/plugin-set.ts";
@@ -82,7 +83,7 @@ async function checked(
     progress?.({ doing: `trying: ${trial}`, done: 0 });
     await yieldToEvents(signal);
   };
-  const checker = { runs, seed, sources, stopwatch: () => performance.now(), describe: messageOf, advance };
+  const checker = { runs, seed, sources, stopwatch: stopwatch(), describe: messageOf, advance };
   try {
     if (trace !== undefined && found.kind !== "reader")
       throw new InputError(`is ${kinds[found.kind].label}; --trace goes with a trace reader`);

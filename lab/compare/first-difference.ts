@@ -1,6 +1,7 @@
 import { InputError } from "../../core/errors.ts";
 import type { ReplayConfig } from "../../core/replica/replay.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
+import { stopwatch } from "../../engine/clock.ts";
 import { type Control, counting, yieldToEvents } from "../control.ts";
 import { type Input, opened, type TraceChoice, type TraceReading } from "../input.ts";
 import { blocksOf, type Capacity } from "../run/capacity.ts";
@@ -75,9 +76,9 @@ async function run(
 ) {
   try {
     while (!lockstep.done) {
-      const start = performance.now();
+      const elapsedMs = stopwatch();
       let requests = 0;
-      for (; !lockstep.done && performance.now() - start < sliceMs; requests++) lockstep.serve();
+      for (; !lockstep.done && elapsedMs() < sliceMs; requests++) lockstep.serve();
       advance(requests);
       await yieldToEvents(signal);
     }

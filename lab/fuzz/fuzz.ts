@@ -1,5 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import { type BackendName, backendNamed, defaultBackend } from "../../engine/backends.ts";
+import { stopwatch } from "../../engine/clock.ts";
 import {
   allocatorRegistry,
   evictionRegistry,
@@ -129,7 +130,7 @@ async function saveBeaten(folder: string, sides: readonly [SideChoice, SideChoic
 
 /** The end of a search: after a time, or if the signal is aborted. */
 class Deadline {
-  readonly #startMs = performance.now();
+  readonly #elapsedMs = stopwatch();
   readonly #mostMs: number;
 
   readonly #signal: AbortSignal | undefined;
@@ -144,7 +145,7 @@ class Deadline {
   }
 
   get wallMs(): number {
-    return performance.now() - this.#startMs;
+    return this.#elapsedMs();
   }
 
   get isOver(): boolean {

@@ -2,7 +2,7 @@ import { InputError } from "../../core/errors.ts";
 import { StepTable } from "../../core/serving/step-table.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
-import { BusyClock, WallClock } from "../../engine/clock.ts";
+import { BusyClock, stopwatch, WallClock } from "../../engine/clock.ts";
 import type { ContentsCheck } from "../../engine/contents/contents-check.ts";
 import { checkContents, Engine } from "../../engine/engine.ts";
 import type { Executor } from "../../engine/executor.ts";
@@ -73,7 +73,7 @@ export async function runEngine(
       ...(contents && { onToken: contents.onToken, needsLogits: contents.needsLogits }),
     });
     watch?.(running);
-    const start = performance.now();
+    const elapsedMs = stopwatch();
     let reported = 0;
     const between = async () => {
       advance(running.done - reported);
@@ -91,7 +91,7 @@ export async function runEngine(
       () => running.stop(),
       () => running.run(between),
     );
-    const wallMs = performance.now() - start;
+    const wallMs = elapsedMs();
     advance(running.done - reported);
     const result = servedResult(running, { steps, slo, warmup: config.warmup });
     if (running.done === trace.requestCount) return { result, wallMs };

@@ -1,6 +1,7 @@
 import { StepTable } from "../../core/serving/step-table.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
+import { stopwatch } from "../../engine/clock.ts";
 import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
 import { yieldToEvents } from "../control.ts";
 import { type ServedResult, type ServingOptions, servedResult } from "./served-result.ts";
@@ -19,19 +20,19 @@ export async function runSimulation(
   let reported = 0;
   let events = 1024;
   try {
-    let start = performance.now();
+    let elapsedMs = stopwatch();
     simulation.feed(trace, blocks);
     simulation.end();
     watch?.(simulation);
     for (let isMore = true; isMore; ) {
       isMore = simulation.run(events);
-      const sliceWallMs = performance.now() - start;
+      const sliceWallMs = elapsedMs();
       wallMs += sliceWallMs;
       events = Math.ceil(Math.min(Math.max((events * sliceMs) / Math.max(sliceWallMs, 0.1), events / 4), events * 4));
       advance(simulation.done - reported);
       reported = simulation.done;
       await yieldToEvents(signal);
-      start = performance.now();
+      elapsedMs = stopwatch();
     }
   } catch (error) {
     throw withFile(error, config);

@@ -2,10 +2,12 @@ import type { Counters } from "../../core/cache/counters.ts";
 import type { EventLog } from "../../core/log/event-log.ts";
 import type { Fragmentation } from "../../core/plugins/index.ts";
 import { CacheReplay, type ReplayConfig, type RequestResults } from "../../core/replica/replay.ts";
+import { median } from "../../core/serving/distribution.ts";
 import type { StepObserver } from "../../core/serving/observers.ts";
 import { never } from "../../core/serving/outcomes.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
+import { stopwatch } from "../../engine/clock.ts";
 import { type Control, Interrupted, yieldToEvents } from "../control.ts";
 import type { RunConfig } from "./configuration.ts";
 import { runEngine } from "./run-engine.ts";
@@ -121,9 +123,9 @@ async function replayOnce(
   });
   try {
     for (const [from, to] of slices.all()) {
-      const start = performance.now();
+      const elapsedMs = stopwatch();
       replay.feed(trace, blocks, from, to);
-      const sliceWallMs = performance.now() - start;
+      const sliceWallMs = elapsedMs();
       wallMs += sliceWallMs;
       slices.adapt(sliceWallMs);
       done = to;
@@ -163,12 +165,6 @@ class Slices {
       from = to;
     }
   }
-}
-
-function median(values: readonly number[]): number {
-  const sorted = [...values].sort((a, b) => a - b);
-  const middle = sorted.length >> 1;
-  return sorted.length % 2 === 1 ? sorted[middle] : (sorted[middle - 1] + sorted[middle]) / 2;
 }
 
 /** Number of distinct content ids among the blocks of all prompts. */
