@@ -146,4 +146,10 @@ const [folder, ...options] = process.argv.slice(2);
 if (folder === undefined || folder.startsWith("--") || options.some((option) => option !== "--no-node")) {
   process.stderr.write("gpu:pack: expected FOLDER and, if the machine has Node, --no-node\n");
   process.exitCode = 2;
-} else await pack(folder, !options.includes("--no-node"));
+} else
+  try {
+    await pack(folder, !options.includes("--no-node"));
+  } catch (error) {
+    process.stderr.write(`gpu:pack: ${(error as Error).message}\n`);
+    process.exitCode = 1;
+  }

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { ExecutorError, UnavailableError } from "../executor.ts";
 import { type Functions, type Library, openLibrary } from "./library.ts";
 
@@ -64,7 +65,8 @@ export const driverFile = (): string => process.env[driverVariable] || installed
 export function openDriver(): { readonly library: Library; readonly driver: Driver } {
   const file = driverFile();
   const library = openLibrary([file]);
-  if (!library) throw new UnavailableError(`no CUDA driver: ${file} not found`);
+  if (!library)
+    throw new UnavailableError(`no CUDA driver: ${file} ${existsSync(file) ? "does not load" : "not found"}`);
   return { library, driver: library.declare(driverPrototypes) };
 }
 

@@ -1,3 +1,4 @@
+import { fileURLToPath } from "node:url";
 import { beforeAll, describe, expect, test } from "vitest";
 import { cudaBackend } from "../../engine/cuda/backend.ts";
 import { randomConfig } from "../../engine/model/random.ts";
@@ -11,6 +12,12 @@ const run = (args: readonly string[], driver: string) =>
 test("without a CUDA driver --target cuda ends with one line and exit code 2", async () => {
   const { code, stdout, stderr } = await run(few, "libno-such-driver.so");
   expect([code, stdout, stderr]).toEqual([2, "", "kvlab: no CUDA driver: libno-such-driver.so not found\n"]);
+});
+
+test("a driver library that does not load is not reported as missing", async () => {
+  const file = fileURLToPath(import.meta.url);
+  const { code, stderr } = await run(few, file);
+  expect([code, stderr]).toEqual([2, `kvlab: no CUDA driver: ${file} does not load\n`]);
 });
 
 describe.runIf(canEmulate)("--target cuda in emulation", () => {

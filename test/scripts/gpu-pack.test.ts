@@ -26,6 +26,17 @@ test("the packed folder has programs, kernels, expected logits and the script th
   expect(files.filter((file) => file.includes("onnxruntime-node"))).toEqual([]);
 });
 
+test("a folder that cannot be created is one line", () => {
+  const target = join(packed, "run.sh", "folder");
+  const { status, stderr } = spawnSync(
+    process.execPath,
+    ["--import", "tsx", "scripts/gpu-pack.ts", target, "--no-node"],
+    { encoding: "utf8" },
+  );
+  expect(status).toBe(1);
+  expect(stderr).toMatch(/^gpu:pack: E\w+: [^\n]+\n$/);
+});
+
 test("run.sh refuses anything but check and bench", () => {
   const { status, stderr } = spawnSync(join(packed, "run.sh"), ["verify"], { encoding: "utf8" });
   expect({ status, stderr }).toEqual({ status: 2, stderr: "run.sh: expected check or bench\n" });
