@@ -36,8 +36,9 @@ export const continuousOptions = {
     max: 1,
     fraction: true,
   },
-  "full-sequence-must-fit": {
-    about: "1: a request is admitted only if blocks for its whole prompt are available, 0: for its first chunk",
+  "reserve-full-isl": {
+    about:
+      "1: a request is admitted only if blocks for its whole prompt are available (vLLM's scheduler_reserve_full_isl); 0: for its first chunk",
     default: 0,
     max: 1,
   },
@@ -83,7 +84,7 @@ export class ContinuousBatching implements Scheduler {
   readonly #maxRunning: number;
   readonly #maxChunk: number;
   readonly #watermark: number;
-  readonly #wholeMustFit: boolean;
+  readonly #reservesFullPrompt: boolean;
   readonly #isAsync: boolean;
   /** With `async-scheduling`: requests that arrived since the last plan, and the number that finished. */
   readonly #unseen = new Set<SequenceView>();
@@ -99,7 +100,7 @@ export class ContinuousBatching implements Scheduler {
     this.#maxRunning = options["max-num-seqs"];
     this.#maxChunk = options["long-prefill-token-threshold"] || this.#maxTokens;
     this.#watermark = options["watermark"];
-    this.#wholeMustFit = options["full-sequence-must-fit"] === 1;
+    this.#reservesFullPrompt = options["reserve-full-isl"] === 1;
     this.#isAsync = options["async-scheduling"] === 1;
   }
 
@@ -177,11 +178,11 @@ export class ContinuousBatching implements Scheduler {
     return true;
   }
 
-  /** Blocks that stay available after an admission: the watermark and, if the whole prompt must fit, those of its later chunks. */
+  /** Blocks that stay available after an admission: the watermark and, with `reserve-full-isl`, those of its later chunks. */
   #spareBlocks(context: SchedulerContext, first: SequenceView, tokens: number): number {
     const watermark = watermarkBlocks(context, this.#watermark);
     const { knownTokens } = first;
-    if (!this.#wholeMustFit || knownTokens <= tokens || this.#rules.reserve === "worst-case") return watermark;
+    if (!this.#reservesFullPrompt || knownTokens <= tokens || this.#rules.reserve === "worst-case") return watermark;
     const { blockTokens } = context;
     const chunkEnd = Math.min(knownTokens, context.cachedTokens(first) + tokens);
     return watermark + blocksOf(knownTokens, blockTokens) - blocksOf(chunkEnd, blockTokens);

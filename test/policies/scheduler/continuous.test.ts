@@ -94,8 +94,8 @@ describe("fcfs-chunked", () => {
     ]);
   });
 
-  test("with full-sequence-must-fit a prompt waits until all its blocks are available", () => {
-    const options = { "max-num-batched-tokens": 12, "full-sequence-must-fit": 1 };
+  test("with reserve-full-isl a prompt waits until all its blocks are available", () => {
+    const options = { "max-num-batched-tokens": 12, "reserve-full-isl": 1 };
     expect(stepped({ ...tight, options }).steps).toEqual([
       "0: A prefill 0–8",
       "1: A decode",
