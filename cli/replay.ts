@@ -58,6 +58,8 @@ Examples:
   kvlab replay trace.jsonl --operations pins.jsonl --rule pin-blocks=100
   kvlab replay trace.jsonl --target sim --preset vllm --model llama-3.1-8b \\
     --gpu h200 --rate 5 --slo ttft=500ms,tpot=50ms
+  kvlab replay trace.jsonl --target sim --replicas 4 \\
+    --network client=2ms,router=0.2ms
   kvlab replay trace.jsonl --target ${defaultBackend.name} --pace real --live --events
 
 The default of --blocks is 10 % of the trace's distinct blocks; with --target

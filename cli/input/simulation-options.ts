@@ -1,8 +1,9 @@
 import { type Command, Option } from "commander";
 import { InputError } from "../../core/errors.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
+import type { RoundTrips } from "../../core/serving/network.ts";
 import { backendNames } from "../../engine/backends.ts";
-import { limitNames, units } from "../../lab/output/command-line.ts";
+import { limitNames, roundTripNames, units } from "../../lab/output/command-line.ts";
 import { outputLengths, paces } from "../../lab/run/paces.ts";
 import type { NamedNumbers } from "../../lab/run/simulation-options.ts";
 import { bitsOption, commaList, decimalNumber, path, wholeNumber } from "./options.ts";
@@ -67,6 +68,7 @@ function addCommonOptions(command: Command): Command {
       namedNumber("--scheduler-option"),
     )
     .option("--router-option <NAME=N>", "option of the router (repeatable)", namedNumber("--router-option"))
+    .option("--network <RTTS>", "round trips client to router to replica, such as client=2ms,router=0.2ms", network)
     .addOption(
       new Option("--loop <LOOP>", "open: recorded arrivals; closed: a turn follows the previous output").argParser(
         loop,
@@ -132,6 +134,30 @@ export function bytes(option: string, least: 0 | 1) {
     if (value >= least && value <= Number.MAX_SAFE_INTEGER) return value;
     throw new InputError(`${option} is "${text}", expected a size such as 16GiB or 500MB`);
   };
+}
+
+const nsOf: Readonly<Record<string, number>> = { ns: 1, us: 1e3, ms: 1e6, s: 1e9 };
+
+/** A time such as 0.2ms, in whole ns; undefined if it is not one. */
+function time(text: string): number | undefined {
+  const [, number, unit] = /^(\d+(?:\.\d+)?) ?(ns|us|ms|s)$/.exec(text.trim()) ?? [];
+  const value = Math.round(Number(number) * nsOf[unit ?? "ns"]);
+  return Number.isSafeInteger(value) ? value : undefined;
+}
+
+/** `client=2ms,router=0.2ms`. @throws InputError */
+function network(text: string): Partial<RoundTrips> {
+  const trips: { -readonly [Name in keyof RoundTrips]?: number } = {};
+  for (const part of text.split(",")) {
+    const [name, value = ""] = part.split("=", 2).map((piece) => piece.trim());
+    const ns = time(value);
+    if (!Object.hasOwn(roundTripNames, name) || ns === undefined)
+      throw new InputError(`--network has "${part}", expected client or router with a time, such as client=2ms`);
+    const key = roundTripNames[name as keyof typeof roundTripNames];
+    if (trips[key] !== undefined) throw new InputError(`--network has ${name} twice`);
+    trips[key] = ns;
+  }
+  return trips;
 }
 
 /** `ttft=500ms,tpot=50ms`. @throws InputError */

@@ -16,7 +16,15 @@ export function engineRows(report: RunReport): [string, string][] {
     cost === "roofline"
       ? `${colors.bold(model)} on ${devices}${cluster}`
       : `step times from ${colors.bold(cost)}, memory of ${model} on ${devices}${cluster}`;
-  return [["engine", engine], ...stepRows(policy), ...loadRows(simulation)];
+  return [["engine", engine], ...stepRows(policy), ...networkRows(simulation), ...loadRows(simulation)];
+}
+
+function networkRows({ network }: NonNullable<RunReport["simulation"]>): [string, string][] {
+  if (!network) return [];
+  const { clientNs, routerNs } = network;
+  return [
+    ["network", `round trip ${duration(clientNs / 1e6)} client–router, ${duration(routerNs / 1e6)} router–replica`],
+  ];
 }
 
 type Load = Pick<NonNullable<RunReport["simulation"]>, "loop" | "speed" | "spread" | "maxOutput">;

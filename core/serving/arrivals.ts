@@ -20,14 +20,18 @@ export class TraceBatch {
   #columns: BlockColumns | undefined;
   /** Requests that have not ended. */
   #left: number;
+  /** Arrival times as policies read them: at the router, then at the replica. Equal to `outcomes.arrivalNs` without a network. */
+  readonly #receivedNs: Float64Array;
 
-  constructor(trace: Trace, columns: BlockColumns, firstId: number) {
+  /** `isRemote`: a network delays requests between the client and the replica. */
+  constructor(trace: Trace, columns: BlockColumns, firstId: number, isRemote: boolean) {
     this.outcomes = newOutcomes(trace, columns);
     this.firstId = firstId;
     this.requestCount = this.#left = trace.requestCount;
     this.#recordedNs = trace.arrivalNs;
+    this.#receivedNs = isRemote ? new Float64Array(trace.requestCount) : this.outcomes.arrivalNs;
     // Schedulers, routers and policies read the arrival times of this run, not the recorded ones.
-    this.#trace = { ...trace, arrivalNs: this.outcomes.arrivalNs };
+    this.#trace = { ...trace, arrivalNs: this.#receivedNs };
     this.#columns = columns;
   }
 
@@ -49,6 +53,16 @@ export class TraceBatch {
 
   get trace(): Trace {
     return this.#live.trace;
+  }
+
+  /** The client has sent the request. */
+  sent(row: number, nowNs: Nanos): void {
+    this.outcomes.arrivalNs[row] = nowNs;
+  }
+
+  /** The request has arrived at the router or the replica. */
+  received(row: number, nowNs: Nanos): void {
+    this.#receivedNs[row] = nowNs;
   }
 
   recordedNs(row: number): Nanos {
@@ -83,6 +97,7 @@ export class Arrivals {
   readonly #closed: boolean;
   readonly #speed: number;
   readonly #keepsContents: boolean;
+  readonly #isRemote: boolean;
   readonly #batches: TraceBatch[] = [];
   #current = 0;
   #row = 0;
@@ -96,13 +111,14 @@ export class Arrivals {
   /** Time of the next request that arrives at a recorded time; infinite if none is left of those that were fed. */
   nextNs: Nanos = Number.POSITIVE_INFINITY;
 
-  /** `keepsContents`: content ids of batches whose requests have all ended are not released. */
-  constructor({ loop = "open", speed = 1 }: ArrivalOptions = {}, keepsContents = false) {
+  /** `keepsContents`: content ids of batches whose requests have all ended are not released. `isRemote` as in `TraceBatch`. */
+  constructor({ loop = "open", speed = 1 }: ArrivalOptions = {}, keepsContents = false, isRemote = false) {
     if (!(speed > 0 && speed < Number.POSITIVE_INFINITY))
       throw new InputError(`speed is ${speed}, expected a number above 0`);
     this.#closed = loop === "closed";
     this.#speed = speed;
     this.#keepsContents = keepsContents;
+    this.#isRemote = isRemote;
   }
 
   get isClosed(): boolean {
@@ -117,7 +133,7 @@ export class Arrivals {
   }
 
   feed(trace: Trace, columns: BlockColumns): void {
-    const batch = new TraceBatch(trace, columns, this.#fed);
+    const batch = new TraceBatch(trace, columns, this.#fed, this.#isRemote);
     this.#batches.push(batch);
     this.#fed += trace.requestCount;
     if (this.#closed) {

@@ -15,6 +15,7 @@ import type { BlockColumns, BlockKeys } from "../trace/content.ts";
 import type { Nanos, Trace } from "../trace/trace.ts";
 import { type ArrivalOptions, Arrivals, type TraceBatch } from "./arrivals.ts";
 import { EventQueue } from "./event-queue.ts";
+import { Network, type RoundTrips } from "./network.ts";
 import { fanOut, type StepObserver } from "./observers.ts";
 import type { StepLoadExtension } from "./step-load.ts";
 import { TimeSeries } from "./time-series.ts";
@@ -26,6 +27,8 @@ export interface ServingConfig extends CacheConfig, SchedulerConfig {
   /** Absent: the first replica gets every request. */
   readonly router?: Router | undefined;
   readonly arrivals?: ArrivalOptions;
+  /** Latency between clients, router and replicas; absent: none. */
+  readonly network?: RoundTrips | undefined;
   /** Host memory for swapped sequences, in blocks per replica. */
   readonly hostBlocks?: number;
   /** Leading requests that are served but in no metric. */
@@ -54,10 +57,16 @@ export interface StepRunner extends StepObserver {
   start(replica: TimedReplica, nowNs: Nanos, horizonNs: Nanos): Nanos | undefined;
 }
 
+/** A message between client, router and replica, about one request: it is delivered after the latency of its network. */
+const Message = { toRouter: 0, toReplica: 1, endToRouter: 2, endToClient: 3 } as const;
+type Message = (typeof Message)[keyof typeof Message];
+/** Above the number of kinds of messages. */
+const messageKinds = 8;
+
 /**
  * The serving loop of simulator and engine. Everything happens in the order of time, and at one time in this order: steps end
- * (`endSteps`), requests arrive and are routed (`arriveUntil`), steps start (`startSteps`); of several replicas the one with
- * the lowest number first. A subclass moves the time and calls these three methods; its runners say how long steps take.
+ * (`endSteps`), messages are delivered, requests arrive and are routed (`arriveUntil`), steps start (`startSteps`); of several
+ * replicas the one with the lowest number first. A subclass moves the time and calls these three methods; its runners say how long steps take.
  *
  *   trace ─▶ arrivals ─▶ router ─▶ replica: plan ─▶ runner ─▶ commit ─▶ plan …
  */
@@ -75,6 +84,9 @@ export abstract class Serving<Runner extends StepRunner> {
   readonly #steps = new EventQueue();
   /** Turns whose think time has begun, by request: the closed loop. */
   readonly #turns = new EventQueue();
+  /** Messages in a network: request · `messageKinds` + kind. */
+  readonly #messages = new EventQueue();
+  readonly #network: Network | undefined;
   /** Replicas that may plan a step now. */
   readonly #ready: TimedReplica[] = [];
   readonly #stepped: TimedReplica[] = [];
@@ -86,7 +98,8 @@ export abstract class Serving<Runner extends StepRunner> {
     this.#config = config;
     this.#newRunner = newRunner;
     // Which contents several replicas have cached is found by matching the prompts of ended requests.
-    this.arrivals = new Arrivals(config.arrivals, (config.replicas ?? 1) > 1);
+    this.arrivals = new Arrivals(config.arrivals, (config.replicas ?? 1) > 1, config.network !== undefined);
+    this.#network = config.network && new Network(config.network);
   }
 
   /** Adds requests. Policies that read the future read the first trace only, so that it must then be the whole one. */
@@ -96,9 +109,9 @@ export abstract class Serving<Runner extends StepRunner> {
     this.arrivals.feed(trace, columns);
   }
 
-  /** Time of the next arrival or end of a step; infinite if there is none. */
+  /** Time of the next arrival, message or end of a step; infinite if there is none. */
   protected get nextNs(): Nanos {
-    return Math.min(this.arrivals.nextNs, this.#turns.nextNs, this.#steps.nextNs);
+    return Math.min(this.arrivals.nextNs, this.#turns.nextNs, this.#steps.nextNs, this.#messages.nextNs);
   }
 
   /** Whether a replica may plan a step at the present time. */
@@ -122,14 +135,16 @@ export abstract class Serving<Runner extends StepRunner> {
     this.#setReady(replica);
   }
 
-  /** Submits the requests that arrive until `nowNs`, that time included, each at the time of its arrival. */
+  /** Delivers messages and submits the requests that arrive until `nowNs`, that time included, each at its own time. */
   protected arriveUntil(nowNs: Nanos): void {
     const { arrivals } = this;
     const turns = this.#turns;
+    const messages = this.#messages;
     for (;;) {
-      const atNs = Math.min(arrivals.nextNs, turns.nextNs);
+      const atNs = Math.min(arrivals.nextNs, turns.nextNs, messages.nextNs);
       if (atNs > nowNs || atNs === Number.POSITIVE_INFINITY) return;
-      this.#arrive(turns.nextNs === atNs ? turns.pop() : arrivals.take(), atNs);
+      if (messages.nextNs === atNs) this.#deliver(messages.pop(), atNs);
+      else this.#arrive(turns.nextNs === atNs ? turns.pop() : arrivals.take(), atNs);
     }
   }
 
@@ -168,21 +183,63 @@ export abstract class Serving<Runner extends StepRunner> {
     assert(this.done === count, `${this.done} of ${count} requests have ended`);
   }
 
+  /** The client sends the request. */
   #arrive(id: number, nowNs: Nanos): void {
-    const { warmup = 0, router } = this.#config;
-    const { replicas } = this;
+    const { warmup = 0 } = this.#config;
     if (id >= warmup) this.beginMetrics(nowNs);
     const batch = this.arrivals.batchOf(id);
-    const row = id - batch.firstId;
-    const request = batch.request(row);
-    batch.outcomes.arrivalNs[row] = nowNs;
-    const number = router?.route(request, this.#views, nowNs) ?? 0;
-    if (!(Number.isInteger(number) && number >= 0 && number < replicas.length))
-      throw new PolicyError(`the router chose replica ${number} of ${replicas.length}`);
-    batch.outcomes.replica[row] = number;
+    batch.sent(id - batch.firstId, nowNs);
     this.series.add("arrivals", nowNs, 1);
-    const replica = replicas[number];
-    replica.submit(request, nowNs);
+    if (this.#network) this.#send(Message.toRouter, id, nowNs + this.#network.toRouterNs);
+    else this.#route(id, nowNs);
+  }
+
+  #send(kind: Message, id: number, atNs: Nanos): void {
+    this.#messages.push(atNs, id * messageKinds + kind);
+  }
+
+  #deliver(message: number, nowNs: Nanos): void {
+    const kind = (message % messageKinds) as Message;
+    const id = (message - kind) / messageKinds;
+    switch (kind) {
+      case Message.toRouter:
+        this.#route(id, nowNs);
+        return;
+      case Message.toReplica:
+        this.#submit(id, nowNs);
+        return;
+      case Message.endToRouter:
+        this.#notifyRouter(id, nowNs);
+        this.#send(Message.endToClient, id, nowNs + this.#network!.toClientNs);
+        return;
+      case Message.endToClient:
+        this.#notifyClient(id, nowNs);
+        return;
+    }
+  }
+
+  /** The router chooses the replica of the request. */
+  #route(id: number, nowNs: Nanos): void {
+    const { router } = this.#config;
+    const { length } = this.replicas;
+    const batch = this.arrivals.batchOf(id);
+    const row = id - batch.firstId;
+    batch.received(row, nowNs);
+    const number = router?.route(batch.request(row), this.#views, nowNs) ?? 0;
+    if (!(Number.isInteger(number) && number >= 0 && number < length))
+      throw new PolicyError(`the router chose replica ${number} of ${length}`);
+    batch.outcomes.replica[row] = number;
+    if (this.#network) this.#send(Message.toReplica, id, nowNs + this.#network.toReplicaNs);
+    else this.#submit(id, nowNs);
+  }
+
+  /** The request arrives at its replica. */
+  #submit(id: number, nowNs: Nanos): void {
+    const batch = this.arrivals.batchOf(id);
+    const row = id - batch.firstId;
+    batch.received(row, nowNs);
+    const replica = this.replicas[batch.outcomes.replica[row]];
+    replica.submit(batch.request(row), nowNs);
     if (!replica.isBusy) this.#setReady(replica);
   }
 
@@ -190,19 +247,36 @@ export abstract class Serving<Runner extends StepRunner> {
     if (!this.#ready.includes(replica)) this.#ready.push(replica);
   }
 
-  /** The earliest time of the next arrival. In a closed loop a step that ends on another replica may cause an arrival. */
+  /**
+   * The earliest time of the next arrival or message. In a closed loop a step that ends on another replica may cause an arrival.
+   */
   #horizonNs(nowNs: Nanos, areOthersStarted: boolean): Nanos {
-    if (!this.arrivals.isClosed) return this.arrivals.nextNs;
+    if (!this.arrivals.isClosed) return Math.min(this.arrivals.nextNs, this.#messages.nextNs);
     return areOthersStarted ? this.nextNs : nowNs;
   }
 
-  /** A request has finished or was refused. */
-  #ended(batch: TraceBatch, row: number): void {
+  /** A request has finished on its replica, or was refused there. */
+  #ended(batch: TraceBatch, row: number, nowNs: Nanos): void {
+    const id = batch.firstId + row;
+    if (this.#network) {
+      this.#send(Message.endToRouter, id, nowNs + this.#network.fromReplicaNs);
+      return;
+    }
+    this.#notifyRouter(id, nowNs);
+    this.#notifyClient(id, nowNs);
+  }
+
+  #notifyRouter(id: number, nowNs: Nanos): void {
+    const { router } = this.#config;
+    if (router?.finished === undefined) return;
+    const batch = this.arrivals.batchOf(id);
+    const row = id - batch.firstId;
+    router.finished(batch.request(row), batch.outcomes.replica[row], nowNs);
+  }
+
+  #notifyClient(id: number, nowNs: Nanos): void {
     this.done++;
-    const { replica, finishedNs } = batch.outcomes;
-    const nowNs = finishedNs[row];
-    this.#config.router?.finished?.(batch.request(row), replica[row], nowNs);
-    this.arrivals.ended(batch.firstId + row, nowNs, this.#wake);
+    this.arrivals.ended(id, nowNs, this.#wake);
   }
 
   readonly #wake = (id: number, arrivalNs: Nanos) => this.#turns.push(arrivalNs, id);
@@ -230,6 +304,7 @@ export abstract class Serving<Runner extends StepRunner> {
           scheduler: createScheduler(config, cache.rules, number),
           series: this.series,
           hostBlocks: config.hostBlocks ?? 0,
+          returnNs: this.#network?.returnNs ?? 0,
           windowTokens: runner.windowTokens,
           calls: runner.calls,
           decidesEnds: runner.decidesEnds ?? false,
@@ -237,7 +312,7 @@ export abstract class Serving<Runner extends StepRunner> {
           before: config.before,
           audit: config.audit ? (replica) => audit(cache, replica.running) : undefined,
           batchOf: (id) => this.arrivals.batchOf(id),
-          ended: (batch, row) => this.#ended(batch, row),
+          ended: (batch, row, nowNs) => this.#ended(batch, row, nowNs),
         }),
       );
     }

@@ -18,6 +18,8 @@ export interface TimedReplicaParts {
   readonly scheduler: Scheduler;
   readonly series: TimeSeries;
   readonly hostBlocks: number;
+  /** Delay between the replica and the client, after which output tokens and refusals arrive there. */
+  readonly returnNs: Nanos;
   /** The attention window of sliding-window layers; undefined if no layer has one. */
   readonly windowTokens?: number | undefined;
   /** Loads that depend on the backend, if step times depend on them. */
@@ -28,7 +30,7 @@ export interface TimedReplicaParts {
   readonly before?: ((request: number, cache: KvCache, nowNs: Nanos) => void) | undefined;
   readonly audit?: ((replica: Replica) => void) | undefined;
   batchOf(id: number): TraceBatch;
-  ended(batch: TraceBatch, row: number): void;
+  ended(batch: TraceBatch, row: number, nowNs: Nanos): void;
 }
 
 /**
@@ -154,10 +156,10 @@ export class TimedReplica {
   }
 
   #firstToken(sequence: Sequence, nowNs: Nanos): void {
-    const { batchOf, observer } = this.#parts;
+    const { batchOf, observer, returnNs } = this.#parts;
     const { id } = sequence.request;
     const { outcomes, firstId } = batchOf(id);
-    outcomes.firstTokenNs[id - firstId] = nowNs;
+    outcomes.firstTokenNs[id - firstId] = nowNs + returnNs;
     observer?.firstToken?.(sequence, this.number, nowNs);
   }
 
@@ -182,12 +184,12 @@ export class TimedReplica {
   }
 
   #ended(sequence: Sequence, nowNs: Nanos, refused: string | undefined): void {
-    const { batchOf, observer, series, decidesEnds, ended } = this.#parts;
+    const { batchOf, observer, series, decidesEnds, returnNs, ended } = this.#parts;
     const { id } = sequence.request;
     const batch = batchOf(id);
     const row = id - batch.firstId;
     batch.outcomes.preemptions[row] = sequence.preemptions;
-    batch.outcomes.finishedNs[row] = nowNs;
+    batch.outcomes.finishedNs[row] = nowNs + returnNs;
     if (decidesEnds) batch.outcomes.outputTokens[row] = sequence.generatedTokens;
     if (refused !== undefined) {
       batch.outcomes.refused[row] = 1;
@@ -195,7 +197,7 @@ export class TimedReplica {
     }
     series.add(refused === undefined ? "finished" : "refused", nowNs, 1);
     observer?.ended?.(sequence, this.number, nowNs, refused);
-    ended(batch, row);
+    ended(batch, row, nowNs);
   }
 
   /** Adds the levels since the last sample to the series. */

@@ -1,4 +1,5 @@
 import type { Slo } from "../../core/serving/metrics.ts";
+import type { RoundTrips } from "../../core/serving/network.ts";
 import type { TraceReading } from "../input.ts";
 import { nameOf, optionNames, type SimulationOptions } from "../run/simulation-options.ts";
 import type { RunSetup } from "./save.ts";
@@ -51,6 +52,7 @@ function givenArguments(options: SimulationOptions): string[] {
     if (value === undefined) return [];
     if (key === "cost" || key === "router") return [`--${name}`, nameOf(options[key]!)];
     if (key === "slo") return [`--${name}`, sloText(options.slo!)];
+    if (key === "network") return [`--${name}`, networkText(options.network!)];
     if (key === "capacity" || key === "swapSpace") return [`--${name}`, `${(value as number) / units["kib"]}KiB`];
     if (typeof value !== "object") return [`--${name}`, String(value)];
     return Object.entries(value).flatMap(([each, number]) => [`--${name}`, `${each}=${number}`]);
@@ -61,6 +63,14 @@ const sloText = (limits: Slo) =>
   Object.entries(limitNames)
     .flatMap(([name, key]) => (limits[key] === undefined ? [] : `${name}=${limits[key]}ms`))
     .join(",");
+
+const networkText = (trips: Partial<RoundTrips>) =>
+  Object.entries(roundTripNames)
+    .flatMap(([name, key]) => (trips[key] === undefined ? [] : `${name}=${trips[key]}ns`))
+    .join(",");
+
+/** Round trips of `--network` by their names in the option. */
+export const roundTripNames = { client: "clientNs", router: "routerNs" } as const;
 
 /** Limits of `--slo` by their names in the option. */
 export const limitNames = { ttft: "ttftMs", tpot: "tpotMs", e2e: "e2eMs" } as const;

@@ -86,7 +86,8 @@ export interface ServeOptions
   extends TraceRunOptions,
     Omit<
       SimulationOptions,
-      "gpu" | "tp" | "kvDtype" | "gpuMemory" | "cost" | "efficiency" | "replicas" | "router" | "routerOption"
+      | ("gpu" | "tp" | "kvDtype" | "gpuMemory" | "cost" | "efficiency")
+      | ("replicas" | "router" | "routerOption" | "network")
     > {
   /** The engine backend; by default the one on the CPU. */
   readonly backend?: BackendName;

@@ -1,5 +1,6 @@
 import type { RouterConfig } from "../../core/replica/compose.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
+import type { RoundTrips } from "../../core/serving/network.ts";
 import type { CostModel } from "../../sim/cost/cost-model.ts";
 import type { Hardware } from "../../sim/cost/hardware.ts";
 import type { ModelShape } from "../../sim/cost/model-shape.ts";
@@ -19,6 +20,7 @@ export interface Simulated {
   readonly cost: string | CostModel | undefined;
   readonly replicas: number;
   readonly router: Pick<RouterConfig, "router" | "routerOptions">;
+  readonly network: RoundTrips | undefined;
   readonly loop: "open" | "closed";
   readonly spread: "none" | "uniform";
   /** Least `maxOutputTokens` of a request. */

@@ -1,5 +1,6 @@
 import type { RouterPlugin } from "../../core/plugins/index.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
+import type { RoundTrips } from "../../core/serving/network.ts";
 import type { WeightBits } from "../../engine/backend.ts";
 import type { CostPlugin } from "../user-plugins/kinds.ts";
 import type { OutputLengths, Pace } from "./paces.ts";
@@ -34,6 +35,8 @@ export interface SimulationOptions {
   readonly router?: string | RouterPlugin;
   /** Options of the router by name. */
   readonly routerOption?: NamedNumbers;
+  /** Round-trip times between client and router, and between router and replica, in ns; an absent one is 0. */
+  readonly network?: Partial<RoundTrips>;
   /** `open`: requests arrive as recorded; `closed`: a turn arrives its think time after the previous turn has finished. */
   readonly loop?: "open" | "closed";
   /** Speed-up over the recorded arrivals. */
@@ -87,6 +90,7 @@ export const optionNames: Readonly<Record<keyof SimulationOptions, string>> = {
   replicas: "replicas",
   router: "router",
   routerOption: "router-option",
+  network: "network",
   loop: "loop",
   speed: "speed",
   rate: "rate",

@@ -51,6 +51,7 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
     cost: options.cost,
     replicas: options.replicas ?? 1,
     router: { router, routerOptions: options.routerOption },
+    network: options.network && { clientNs: 0, routerNs: 0, ...options.network },
     loop: options.loop ?? "open",
     spread: options.spread ?? "none",
     maxOutput: options.maxOutput ?? 0,
@@ -123,13 +124,14 @@ function blocksWithin(bytes: number, tokenBytes: number, blockTokens: number): C
 
 /** The simulator's configuration. @throws InputError if an option or the cost file is invalid. */
 export async function simulationConfig(config: RunConfig, simulated: Simulated): Promise<SimulationConfig> {
-  const { replicas, router, loop, speed, kvBytesPerToken, swapSpace } = simulated;
+  const { replicas, router, network, loop, speed, kvBytesPerToken, swapSpace } = simulated;
   const { blockTokens, seed } = config;
   return {
     ...config,
     cost: await costOf(simulated, blockTokens),
     replicas,
     ...(replicas > 1 && { router: createRouter({ ...router, replicaCount: replicas, blockTokens, seed }) }),
+    network,
     arrivals: { loop, speed },
     hostBlocks: Math.floor(swapSpace / (kvBytesPerToken * blockTokens)),
   };
@@ -147,6 +149,7 @@ async function costOf(simulated: Simulated, blockTokens: number): Promise<Simula
 export function describe(simulated: Simulated) {
   const { model, hardware, tensorParallel, efficiency, cost, replicas, router, loop, speed, spread, maxOutput } =
     simulated;
+  const { network } = simulated;
   return {
     model: model.name,
     gpu: hardware.name,
@@ -163,6 +166,7 @@ export function describe(simulated: Simulated) {
     requestsPerS: simulated.rate ?? null,
     spread,
     maxOutput,
+    ...(network && { network }),
   };
 }
 

@@ -84,6 +84,12 @@ describe("invalid options of a simulation are refused in one line, and no file i
     ["--target cache --timeline t.json", "--timeline needs --target sim: target cache has no clock"],
     ["--target cache --tp 2", "--tp needs --target sim or --capacity"],
     ["--target cache --capacity 1GiB", "--capacity needs --model, which determines the bytes of a token"],
+    ["--target cache --network client=1ms", "--network needs --target sim: target cache has no clock"],
+    ["--target cpu --network client=1ms", "--network needs --target sim"],
+    // Networks.
+    ["--network 2ms", '--network has "2ms", expected client or router with a time, such as client=2ms'],
+    ["--network client=2", '--network has "client=2", expected client or router with a time, such as client=2ms'],
+    ["--network client=1ms,client=2ms", "--network has client twice"],
     // Numbers.
     ["--replicas 5000", '--replicas is "5000", expected a whole number from 1 to 4096'],
     ["--rate 0", "--rate is 0, expected a number above 0"],
