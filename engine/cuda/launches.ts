@@ -7,6 +7,9 @@ import type { StepAddresses } from "./step-inputs.ts";
 /** Head dimensions with kernels. */
 export const headDimensions: readonly number[] = [16, 32, 48, 64, 80, 96, 128, 256];
 
+/** A row of a norm is in the registers of 1,024 threads; sampling adds weights of equal leading bits in 32 bits. */
+const [mostHidden, mostVocabulary] = [16_384, 524_288];
+
 /** Query heads that share a key, as attention_decode processes them in one block. */
 const groupSizes = [1, 2, 4, 8] as const;
 const residentDecodeBlocks = { 1: 5, 2: 4, 4: 3, 8: 2 } as const;
@@ -57,11 +60,17 @@ export class Launches {
    * @throws InputError if there is no kernel for the model
    */
   constructor(device: Device, find: (name: string) => bigint, config: DecoderConfig, blockTokens: number) {
-    const { heads, kvHeads, headDim } = config;
+    const { heads, kvHeads, headDim, hidden, vocabulary } = config;
     if (!headDimensions.includes(headDim))
       throw new InputError(
         `${config.name} has heads of ${headDim} dimensions, expected one of ${headDimensions.join(", ")} on this backend`,
       );
+    for (const [name, size, most] of [
+      ["hidden size", hidden, mostHidden],
+      ["vocabulary", vocabulary, mostVocabulary],
+    ] as const)
+      if (size > most)
+        throw new InputError(`${config.name} has a ${name} of ${size}, expected at most ${most} on this backend`);
     const shared = heads / kvHeads;
     this.#config = config;
     this.#group = groupSizes.find((size) => size >= shared) ?? 8;
@@ -109,7 +118,7 @@ export class Launches {
     kind: "rms" | "layer" = this.#config.norm.kind,
   ): void {
     const { hidden, norm } = this.#config;
-    const threads = warps(hidden / 4, 1024);
+    const threads = warps(hidden / 8, 1024);
     const grid = [rowCount, 1, 1] as const;
     const { rms_norm, layer_norm } = this.#kernels;
     if (kind === "rms") rms_norm.launch(grid, threads, out, x, add, addBias, weight, rows, hidden, norm.epsilon);
@@ -179,8 +188,8 @@ export class Launches {
       ...[heads, kvHeads, splits, this.#scale, this.#window, slopes],
     );
     this.#kernels.attention_merge.launch(
-      ...([[decodes, heads, 1], headDim, out, partial, maxSum, step.decodeSequences, step.cuSeqlensQ] as const),
-      ...[heads, headDim, splits],
+      ...([[decodes, heads, 1], mergeThreads(headDim, splits), out, partial, maxSum] as const),
+      ...[step.decodeSequences, step.cuSeqlensQ, heads, headDim, splits],
     );
   }
 
@@ -286,6 +295,9 @@ export class Launches {
 
 /** Threads in whole warps: at least one warp, at most `most` threads. */
 const warps = (threads: number, most: number): number => Math.min(most, Math.max(1, Math.ceil(threads / 32)) * 32);
+
+/** Threads of attention_merge: headDim / 4 for each split that it reads at once. */
+export const mergeThreads = (headDim: number, splits: number): number => warps((headDim / 4) * splits, 256);
 
 /** Queries above 128 dimensions are in shared memory beside the tiles of keys and values; slots of two tiles follow. */
 export function prefillSharedBytes(headDim: number): number {

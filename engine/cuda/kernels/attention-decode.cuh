@@ -253,23 +253,51 @@ __device__ __forceinline__ void decode_attention(float* partial, float2* partial
   }
 }
 
-/** Combines the splits of each head of a decode: partial[sequences][Hq][splits][D]. Grid: (sequences, Hq), D threads. */
+/**
+ * Combines the splits of each head of a decode: partial[sequences][Hq][splits][D]. A split's row is read by D / 4 lanes, 16 bytes a
+ * lane, and as many splits at once as the block has rows of lanes: their number and so the order of sums depends on D and splits
+ * alone. Grid: (sequences, Hq), at most 256 threads, at least D / 4.
+ */
 extern "C" __global__ void __launch_bounds__(256)
-    attention_merge(bf16* out, const float* partial, const float2* partialMaxSum, const int* sequences,
-                    const int* cuSeqlensQ, int Hq, int D, int splits) {
+    attention_merge(bf16* __restrict__ out, const float* __restrict__ partial, const float2* __restrict__ partialMaxSum,
+                    const int* __restrict__ sequences, const int* __restrict__ cuSeqlensQ, int Hq, int D, int splits) {
+  __shared__ float4 sums[256];
   size_t first = ((size_t)blockIdx.x * Hq + blockIdx.y) * splits;
+  partial += first * D;
+  partialMaxSum += first;
   size_t row = cuSeqlensQ[sequences[blockIdx.x]];
-  float most = lowest_score;
-  for (int split = 0; split < splits; split++) most = fmaxf(most, partialMaxSum[first + split].x);
-  for (int i = threadIdx.x; i < D; i += blockDim.x) {
-    float sum = 0.0f, value = 0.0f;
-    for (int split = 0; split < splits; split++) {
-      float2 maxSum = partialMaxSum[first + split];
-      float factor = exp2_approx(maxSum.x - most);
-      sum = fmaf(factor, maxSum.y, sum);
-      value = fmaf(factor, partial[(first + split) * D + i], value);
+  int lane = threadIdx.x & 31;
+  // Each warp computes the maximum and the sum of exponentials, a lane a split.
+  float most = lowest_score, sum = 0.0f;
+  for (int split = lane; split < splits; split += 32) most = fmaxf(most, partialMaxSum[split].x);
+  most = warp_max(most);
+  for (int split = lane; split < splits; split += 32) {
+    float2 maxSum = partialMaxSum[split];
+    sum = fmaf(exp2_approx(maxSum.x - most), maxSum.y, sum);
+  }
+  sum = warp_sum(sum);
+
+  int width = D / 4, column = (int)threadIdx.x % width, group = (int)threadIdx.x / width;
+  int groups = (int)blockDim.x / width;
+  float4 value = make_float4(0, 0, 0, 0);
+  if (group < groups) {
+#pragma unroll 8
+    for (int split = group; split < splits; split += groups) {
+      float factor = exp2_approx(partialMaxSum[split].x - most);
+      float4 read = *(const float4*)(partial + (size_t)split * D + 4 * column);
+      value.x = fmaf(factor, read.x, value.x);
+      value.y = fmaf(factor, read.y, value.y);
+      value.z = fmaf(factor, read.z, value.z);
+      value.w = fmaf(factor, read.w, value.w);
     }
-    out[(row * Hq + blockIdx.y) * D + i] = to_bf16(value / sum);
+    sums[threadIdx.x] = value;
+  }
+  __syncthreads();
+  const float* elements = (const float*)sums;
+  for (int i = threadIdx.x; i < D; i += blockDim.x) {
+    float total = 0.0f;
+    for (int n = 0; n < min(groups, splits); n++) total += elements[n * D + i];
+    out[(row * Hq + blockIdx.y) * D + i] = to_bf16(total / sum);
   }
 }
 

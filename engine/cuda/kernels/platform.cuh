@@ -129,7 +129,8 @@ __device__ __forceinline__ size_t slot_of(const int* table, int token, BlockSize
   return (size_t)table[block] * size.tokens + ((unsigned)token - block * size.tokens);
 }
 
-__device__ __forceinline__ float warp_sum(float value) {
+template <class T>
+__device__ __forceinline__ T warp_sum(T value) {
 #pragma unroll
   for (int mask = 16; mask; mask >>= 1) value += __shfl_xor_sync(all_lanes, value, mask);
   return value;
@@ -142,13 +143,14 @@ __device__ __forceinline__ float warp_max(float value) {
 }
 
 /** Sum over a block of at most 1,024 threads; every thread gets the same result. `shared` has 32 elements. */
-__device__ __forceinline__ float block_sum(float value, float* shared) {
+template <class T>
+__device__ __forceinline__ T block_sum(T value, T* shared) {
   value = warp_sum(value);
   int warps = (int)(blockDim.x + 31) / 32;
   __syncthreads();
   if ((threadIdx.x & 31) == 0) shared[threadIdx.x >> 5] = value;
   __syncthreads();
-  float sum = 0.0f;
+  T sum = 0;
   for (int i = 0; i < warps; i++) sum += shared[i];
   return sum;
 }

@@ -11,9 +11,9 @@ import { kernelFolder } from "./emulation/build.ts";
 
 useEmulator();
 
-/** Parameters of a C declaration: names are dropped, and so are spaces. */
+/** Types of the parameters of a C declaration, without spaces and qualifiers of aliasing. */
 const parametersOf = (list: string): string[] =>
-  list.split(",").map((one) => one.replace(/\w+\s*$/, "").replace(/\s/g, ""));
+  list.split(",").map((one) => one.replace(/\w+\s*$/, "").replace(/__restrict__|\s/g, ""));
 
 describe("the parameters of kernels", () => {
   const source = readdirSync(kernelFolder)

@@ -59,16 +59,17 @@ const divergentBarrier: Fault = {
   from: "  float mean = block_sum(sum, sums) / (float)H;",
   to: "  float mean = threadIdx.x < 32 ? block_sum(sum, sums) / (float)H : 0.0f;",
 };
+/** A barrier of the warp instead of the block. */
 const race: Fault = {
   file: "sampling.cuh",
-  from: "    __syncthreads();\n    prefix = histogram.cut.key;",
-  to: "    prefix = histogram.cut.key;",
+  from: "    __syncthreads();\n    // Written again only after the next barriers.",
+  to: "    __syncwarp();\n",
 };
 /** Harmless unless the memory past the end is used: the maximum of one split more. */
 const outOfBounds: Fault = {
   file: "attention-decode.cuh",
-  from: "for (int split = 0; split < splits; split++) most",
-  to: "for (int split = 0; split <= splits; split++) most",
+  from: "for (int split = lane; split < splits; split += 32) most",
+  to: "for (int split = lane; split <= splits; split += 32) most",
 };
 
 /** Whether a check finds wrong results in some warp order. */

@@ -113,4 +113,21 @@ describe.runIf(canEmulate)("sampling kernels", () => {
     ))
       expect(order.indexOf(token)).toBeLessThan(topK);
   });
+
+  test("top-p of a large vocabulary of equal logits keeps the lowest tokens, with and without top-k", () => {
+    for (const [V, topK, kept] of [
+      [2001, 0, 1001],
+      [2400, 1200, 600],
+    ]) {
+      const parameters = Array.from({ length: 60 }, (_, position) => {
+        return { ...greedy, temperature: 1, topP: 0.5, topK, position };
+      });
+      const tokens = sampleRows(
+        parameters.map(() => new Float32Array(V).fill(-2.5)),
+        parameters,
+      );
+      expect(Math.max(...tokens)).toBeLessThan(kept);
+      expect(Math.max(...tokens)).toBeGreaterThan(0.8 * kept);
+    }
+  });
 });

@@ -1,6 +1,6 @@
 // Batches of attention over a paged pool: on the device, and by definition in float64.
 import { seededRandom } from "../../../../core/random.ts";
-import { prefillSharedBytes } from "../../../../engine/cuda/launches.ts";
+import { mergeThreads, prefillSharedBytes } from "../../../../engine/cuda/launches.ts";
 import { type Device, float, type Parameter } from "./device.ts";
 import { floats, randomBfloat16 } from "./numbers.ts";
 
@@ -148,7 +148,7 @@ export class AttentionBatch {
     this.#device.run(`attention_decode_d${headDim}_g${G}`, grid, 128, parameters);
     const out = this.#device.upload(new Uint16Array(this.#rows * heads * headDim));
     const merged = [out, partial, maxSum, list, this.#cuSeqlens, heads, headDim, splits];
-    this.#device.run("attention_merge", [decodes.length, heads], headDim, merged);
+    this.#device.run("attention_merge", [decodes.length, heads], mergeThreads(headDim, splits), merged);
     return this.#device.download(new Uint16Array(this.#rows * heads * headDim), out);
   }
 
