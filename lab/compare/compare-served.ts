@@ -135,10 +135,7 @@ async function plan(
         const defaultSize = async () =>
           engine
             ? sizeOf(engineCapacity(load, engine, blockTokens) ?? defaultCapacity, blockTokens)
-            : blocksOf(
-                (await capacityFrom(load, simulated, { blockTokens, eviction: parts.eviction })) ?? "unlimited",
-                0,
-              );
+            : blocksOf((await capacityFrom(load, simulated, { ...parts, blockTokens })) ?? "unlimited", 0);
         const size = given === undefined ? await defaultSize() : sizeOf(given, blockTokens);
         const config: RunConfig = {
           ...parts,

@@ -5,7 +5,7 @@ import type { ArrivalOptions } from "../../core/serving/arrivals.ts";
 import type { StepObserver } from "../../core/serving/observers.ts";
 import type { StepLoad } from "../../core/serving/step-load.ts";
 import type { Nanos, Trace } from "../../core/trace/trace.ts";
-import { kvTokenBytes } from "../../sim/cost/kv-bytes.ts";
+import { cachedTokenBytes } from "../../sim/cost/kv-bytes.ts";
 import { type ModelConfig, shapeOf } from "../../sim/cost/model-config.ts";
 import type { Efficiency } from "../../sim/cost/roofline.ts";
 import { Interrupted } from "../control.ts";
@@ -122,7 +122,7 @@ export class ExperimentRunner {
       return { ...result, sums, blocks: config.blocks };
     }
     const simulated = await simulatedOn(machine, setup, trace);
-    const capacity = await capacityFrom({}, simulated, configured);
+    const capacity = await capacityFrom({}, simulated, { ...configured, schedulerOptions });
     const fitting =
       capacity !== undefined && capacity !== "unlimited" && "blocks" in capacity ? capacity.blocks : undefined;
     const config: RunConfig = { ...configured, blocks: blocks ?? fitting, schedulerOptions, simulated };
@@ -160,7 +160,7 @@ async function simulatedOn({ model, gpu, tp = 1 }: Machine, setup: Setup, trace:
   };
   if (typeof model === "string") return await simulatedFrom({ ...options, model }, trace);
   const shape = shapeOf(model.name, model.config, model.name);
-  const kvBytesPerToken = kvTokenBytes(shape, shape.numberBytes, tp);
+  const kvBytesPerToken = cachedTokenBytes(shape, shape.numberBytes, tp);
   return { ...(await simulatedFrom(options, trace)), model: shape, kvBytesPerToken };
 }
 

@@ -5,7 +5,7 @@ import type { ReplayConfig } from "../../core/replica/replay.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { cacheBytes, canShare } from "../../sim/cost/capacity.ts";
 import { hardwareNamed } from "../../sim/cost/hardware.ts";
-import { kvNumberBytes, kvTokenBytes } from "../../sim/cost/kv-bytes.ts";
+import { cachedTokenBytes, kvNumberBytes, windowBytes, windowLayers } from "../../sim/cost/kv-bytes.ts";
 import { shapeOf } from "../../sim/cost/model-config.ts";
 import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import { modelNamed } from "../../sim/cost/models.ts";
@@ -18,6 +18,7 @@ import { costFrom } from "./cost-file.ts";
 import { checkTurns, speedFrom } from "./load.ts";
 import type { Simulated } from "./simulated.ts";
 import { defaultSwapSpace, type NamedNumbers, nameOf, type SimulationOptions } from "./simulation-options.ts";
+import { windowLoadOf } from "./window-load.ts";
 
 /** Defaults of a simulation. */
 export const simulatedDefaults = { model: "llama-3.1-8b", gpu: "h200", router: "round-robin", gpuMemory: 0.9 };
@@ -45,7 +46,7 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
     tensorParallel,
     efficiency: efficiencyFrom(options.efficiency ?? {}),
     kvDtype,
-    kvBytesPerToken: kvTokenBytes(model, kvNumberBytes(kvDtype, model), tensorParallel),
+    kvBytesPerToken: cachedTokenBytes(model, kvNumberBytes(kvDtype, model), tensorParallel),
     gpuMemory: options.gpuMemory ?? simulatedDefaults.gpuMemory,
     swapSpace: options.swapSpace ?? defaultSwapSpace,
     cost: options.cost,
@@ -99,26 +100,34 @@ function efficiencyFrom(given: NamedNumbers): Efficiency {
  * @throws InputError if the model or a single block does not fit
  */
 export async function capacityFrom(
-  { blocks, capacity, model, tp, kvDtype }: SimulationOptions & { readonly blocks?: Capacity },
+  { blocks, capacity, model, tp, kvDtype, schedulerOption }: SimulationOptions & { readonly blocks?: Capacity },
   simulated: Simulated | undefined,
-  { blockTokens, eviction }: Pick<ReplayConfig, "blockTokens" | "eviction">,
+  config: Pick<ReplayConfig, "blockTokens" | "eviction" | "scheduler" | "schedulerOptions">,
 ): Promise<Capacity | undefined> {
+  const { blockTokens, eviction, scheduler } = config;
   if (blocks !== undefined || eviction.unlimited) return blocks;
+  const load = windowLoadOf(scheduler, { ...config.schedulerOptions, ...schedulerOption }, blockTokens);
+  const windows = (shape: ModelShape, type: string, devices: number) =>
+    windowBytes(shape, kvNumberBytes(type, shape), load, devices);
   if (simulated) {
     const { hardware, tensorParallel, gpuMemory, model: shape, kvBytesPerToken } = simulated;
     const bytes = capacity ?? cacheBytes({ shape, hardware, tensorParallel, memoryShare: gpuMemory });
-    return blocksWithin(bytes, kvBytesPerToken, blockTokens);
+    return blocksWithin(bytes, kvBytesPerToken, blockTokens, windows(shape, simulated.kvDtype, tensorParallel));
   }
   if (capacity === undefined || model === undefined) return undefined;
   const shape = await modelFrom(model);
-  return blocksWithin(capacity, kvTokenBytes(shape, kvNumberBytes(kvDtype ?? "auto", shape), tp), blockTokens);
+  const type = kvDtype ?? "auto";
+  const tokenBytes = cachedTokenBytes(shape, kvNumberBytes(type, shape), tp);
+  return blocksWithin(capacity, tokenBytes, blockTokens, windows(shape, type, tp ?? 1));
 }
 
-function blocksWithin(bytes: number, tokenBytes: number, blockTokens: number): Capacity {
-  const blocks = Math.floor(bytes / (tokenBytes * blockTokens));
+/** `reserved`: bytes of the sliding windows of running sequences. */
+function blocksWithin(bytes: number, tokenBytes: number, blockTokens: number, reserved: number): Capacity {
+  const blocks = Math.floor((bytes - reserved) / (tokenBytes * blockTokens));
   if (blocks > 0) return { blocks };
+  const windows = reserved === 0 ? "" : ` and the ${reserved} bytes of the sliding windows of running sequences`;
   throw new InputError(
-    `${bytes} bytes are less than the ${tokenBytes * blockTokens} bytes of one block of ${blockTokens} tokens`,
+    `${bytes} bytes are less than the ${tokenBytes * blockTokens} bytes of one block of ${blockTokens} tokens${windows}`,
   );
 }
 
@@ -157,6 +166,7 @@ export function describe(simulated: Simulated) {
     cost: cost === undefined ? "roofline" : nameOf(cost),
     efficiency: cost === undefined ? efficiency : null,
     kvBytesPerToken: simulated.kvBytesPerToken,
+    ...(windowLayers(model) > 0 && { slidingWindow: model.window }),
     swapSpaceBytes: simulated.swapSpace,
     replicas,
     router: replicas === 1 ? null : router.router.name,
