@@ -30,6 +30,8 @@ export interface RunRow {
   readonly capacityTokens: number | null;
   /** By each definition of the report. */
   readonly hitRatio: Readonly<Record<string, number>>;
+  /** Refused requests, if there are any. */
+  readonly refused?: number;
   /** Only for runs with a clock. */
   readonly requestsPerS?: number;
   readonly ttftMsP50?: number;

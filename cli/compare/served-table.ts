@@ -4,53 +4,95 @@ import type { Input } from "../../lab/input.ts";
 import { approximate, duration, percent, ratio } from "../../lab/output/numbers.ts";
 import type { RunReport } from "../../lab/output/report.ts";
 import { backendOf, deviceText } from "../../lab/run/target.ts";
+import { limitNames, unsteadiness } from "../output/load-notes.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
 
-/** A row for each timed run: the differing options, hit ratio, latency and throughput; the best of each column is marked. */
+/**
+ * Two tables with a row for each timed run: the differing options with hit ratio, latency and throughput, and with the load that
+ * was served. The best of each column is marked, among the rows that serve all requests.
+ */
 export function servedTable(input: Input, rows: readonly Row[]): string {
-  const first = rows[0].report;
-  const { simulation, engine, trace, target } = first;
+  const names = columns.filter(({ of, always }) => always?.(rows) ?? differs(rows, of));
+  return [
+    wrapped(heading(input, rows[0].report), 0),
+    metricTable(rows, names, performance),
+    wrapped(performanceNote, 0),
+    metricTable(rows, names, served),
+    wrapped(servedNote, 0),
+    ...notes(rows).map((note) => colors.yellow(wrapped(note, 0))),
+  ].join("\n\n");
+}
+
+function heading(input: Input, { simulation, engine, trace, target }: RunReport): string {
   const where = simulation
     ? `${simulation.model} on ${simulation.gpu}`
     : `${engine!.model} on ${deviceText(backendOf(target), engine!.threads)}`;
-  const names = columns.filter(({ of, always }) => always?.(rows) ?? differs(rows, of));
-  const shown = metrics.filter(({ of }) => rows.some(({ report }) => of(report) !== undefined));
+  return (
+    `${colors.bold(input.name)}${input.files.length === 0 ? " (built-in)" : ""}: ${counted(trace.requests, "request")}, ` +
+    `${approximate(trace.inputTokens)} prompt tokens; ${where}`
+  );
+}
+
+function metricTable(rows: readonly Row[], names: readonly NameColumn[], all: readonly MetricColumn[]): string {
+  const shown = all.filter(({ of }) => rows.some(({ report }) => of(report) !== undefined));
   const header = [...names.map(({ header }) => header), ...shown.map(({ header }) => `${header} `)];
+  const complete = rows.filter(({ report }) => servesAll(report));
   const best = shown.map(({ of, better }) => {
-    const values = rows.flatMap(({ report }) => of(report) ?? []);
-    return better === "more" ? Math.max(...values) : Math.min(...values);
+    const values = complete.flatMap(({ report }) => of(report) ?? []);
+    return better === undefined ? undefined : better === "more" ? Math.max(...values) : Math.min(...values);
   });
-  const body = rows.map((row) => [
-    ...names.map(({ of }) => of(row)),
+  const body = rows.map(({ report, ...row }) => [
+    ...names.map(({ of }) => of({ report, ...row })),
     ...shown.map(({ of, text }, i) => {
-      const value = of(row.report);
+      const value = of(report);
       if (value === undefined) return "– ";
-      return rows.length > 1 && text(value) === text(best[i])
-        ? colors.bold(colors.green(`${text(value)}*`))
-        : `${text(value)} `;
+      const mark = best[i];
+      const isBest = mark !== undefined && servesAll(report) && text(value, report) === text(mark, report);
+      return rows.length > 1 && isBest
+        ? colors.bold(colors.green(`${text(value, report)}*`))
+        : `${text(value, report)} `;
     }),
   ]);
-  const heading =
-    `${colors.bold(input.name)}${input.files.length === 0 ? " (built-in)" : ""}: ${counted(trace.requests, "request")}, ` +
-    `${approximate(trace.inputTokens)} prompt tokens; ${where}`;
-  const note =
-    "hit ratio: cached prefix tokens ÷ prompt tokens. TTFT: arrival to first token; TPOT: per token after it; " +
-    "latency: arrival to last token. * marks the best.";
-  const refused = rows.filter(({ report }) => report.cache.refusedRequests > 0).length;
-  const refusals =
-    refused === 0
-      ? []
-      : [colors.yellow(`Requests were refused in ${counted(refused, "row")}; --json reports the reasons.`)];
+  return aligned(
+    [header.map((cell) => colors.bold(cell)), ...body],
+    "l".repeat(names.length) + "r".repeat(shown.length),
+  );
+}
+
+/** Latencies are those of the requests that were served: a row that refuses some is not comparable with one that serves all. */
+const servesAll = ({ cache }: RunReport) => cache.refusedRequests === 0;
+
+const performanceNote =
+  "hit ratio: cached prefix tokens ÷ prompt tokens. TTFT: arrival to first token; TPOT: per token after it; " +
+  "latency: arrival to last token; requests/s: those that finish between the first and the last arrival, per second of it (of " +
+  "the whole run if all arrive at once). * marks the best of the rows that serve all requests.";
+
+const servedNote =
+  "drain: last arrival to last token; goodput: served requests, within the SLO if one is given, per second of the whole run; " +
+  "limit: why requests wait most of the time.";
+
+/** Warnings about the rows: refused requests, no steady state, predicted step times, no evictions. */
+function notes(rows: readonly Row[]): string[] {
+  const refused = rows.filter(({ report }) => !servesAll(report)).length;
+  const unsteady = rows.flatMap(({ report }) => unsteadiness(report.load!) ?? []);
   // Without hits the index may be `none`.
   const everythingFits = rows.every(({ report: { cache } }) => cache.evictedBlocks === 0 && cache.hitBlocks > 0);
-  const sameResults = everythingFits ? [colors.yellow(wrapped(nothingEvicted, 0))] : [];
+  const predicted = new Set(rows.flatMap(({ report: { simulation } }) => simulation?.costNote ?? []));
   return [
-    wrapped(heading, 0),
-    aligned([header.map((cell) => colors.bold(cell)), ...body], "l".repeat(names.length) + "r".repeat(shown.length)),
-    wrapped(note, 0),
-    ...sameResults,
-    ...refusals,
-  ].join("\n\n");
+    ...(refused === 0
+      ? []
+      : [
+          `Requests were refused in ${counted(refused, "row")}; latencies are of the requests that were served. --json reports the reasons.`,
+        ]),
+    ...(unsteady.length === 0
+      ? []
+      : [
+          `No steady state in ${unsteady.length} of ${counted(rows.length, "row")} (in the first, ${unsteady[0]}): latencies ` +
+            "depend on the length of the trace.",
+        ]),
+    ...predicted,
+    ...(everythingFits ? [nothingEvicted] : []),
+  ];
 }
 
 const nothingEvicted =
@@ -100,17 +142,34 @@ const columns: readonly NameColumn[] = [
 interface MetricColumn {
   readonly header: string;
   readonly of: (report: RunReport) => number | undefined;
-  readonly text: (value: number) => string;
-  readonly better: "more" | "less";
+  readonly text: (value: number, report: RunReport) => string;
+  /** Absent: no row is marked. */
+  readonly better?: "more" | "less";
 }
 
-const metrics: readonly MetricColumn[] = [
+const performance: readonly MetricColumn[] = [
   { header: "hit ratio", of: ({ cache }) => cache.hitRatio.token, text: ratio, better: "more" },
   { header: "TTFT p50", of: ({ latency }) => latency?.ttftMs?.p50, text: duration, better: "less" },
   { header: "p99", of: ({ latency }) => latency?.ttftMs?.p99, text: duration, better: "less" },
   { header: "TPOT", of: ({ latency }) => latency?.tpotMs?.mean, text: duration, better: "less" },
   { header: "latency", of: ({ latency }) => latency?.e2eMs?.mean, text: duration, better: "less" },
-  { header: "requests/s", of: ({ throughput }) => throughput?.requestsPerS, text: approximate, better: "more" },
+  {
+    header: "requests/s",
+    of: ({ load, throughput }) => load?.servedRequestsPerS ?? throughput?.requestsPerS,
+    text: approximate,
+    better: "more",
+  },
+];
+
+const served: readonly MetricColumn[] = [
+  { header: "refused", of: ({ cache }) => cache.refusedRequests, text: grouped },
+  { header: "drain", of: ({ load }) => load?.drainMs, text: duration, better: "less" },
   { header: "SLO met", of: ({ slo }) => slo?.attained, text: percent, better: "more" },
-  { header: "goodput/s", of: ({ slo }) => slo?.goodputRequestsPerS, text: approximate, better: "more" },
+  {
+    header: "goodput/s",
+    of: ({ slo, throughput }) => slo?.goodputRequestsPerS ?? throughput?.requestsPerS,
+    text: approximate,
+    better: "more",
+  },
+  { header: "limit", of: () => 0, text: (_, { load }) => limitNames[load!.limitedBy] },
 ];

@@ -1,22 +1,25 @@
 import { counted } from "../../core/counted.ts";
+import { admissionLimits } from "../../core/plugins/scheduler.ts";
 import type { Distribution } from "../../core/serving/distribution.ts";
 import { approximate, duration, percent } from "../../lab/output/numbers.ts";
 import type { RunReport } from "../../lab/output/report.ts";
 import { backendOf, deviceText } from "../../lab/run/target.ts";
+import { limitMeanings, limitNames, unsteadiness } from "./load-notes.ts";
 import { aligned, colors, wrapped } from "./table.ts";
 
 /** The summary's rows about the engine or the simulated hardware. */
 export function engineRows(report: RunReport): [string, string][] {
   const { simulation, policy } = report;
   if (!simulation) return realEngineRows(report);
-  const { model, gpu, tensorParallel, cost, replicas, router } = simulation;
+  const { model, gpu, tensorParallel, cost, costNote, replicas, router } = simulation;
   const devices = tensorParallel === 1 ? gpu : `${tensorParallel} × ${gpu}`;
   const cluster = replicas === 1 ? "" : `; ${replicas} replicas, router ${colors.bold(router ?? "none")}`;
   const engine =
     cost === "roofline"
       ? `${colors.bold(model)} on ${devices}${cluster}`
       : `step times from ${colors.bold(cost)}, memory of ${model} on ${devices}${cluster}`;
-  return [["engine", engine], ...stepRows(policy), ...networkRows(simulation), ...loadRows(simulation)];
+  const note: [string, string][] = costNote === null ? [] : [["note", colors.yellow(costNote)]];
+  return [["engine", engine], ...note, ...stepRows(policy), ...networkRows(simulation), ...loadRows(simulation)];
 }
 
 function networkRows({ network }: NonNullable<RunReport["simulation"]>): [string, string][] {
@@ -65,7 +68,7 @@ function realEngineRows({ engine, policy, target }: RunReport): [string, string]
 /** Latency, throughput, SLO and replicas. */
 export function simulationSummary(report: RunReport): string[] {
   if (!report.latency) return [];
-  return [latencies(report), throughputs(report), ...objectives(report), ...replicas(report)];
+  return [latencies(report), throughputs(report), offered(report), ...objectives(report), ...replicas(report)];
 }
 
 const latencyMeanings = {
@@ -93,13 +96,32 @@ function throughputs({ throughput, cluster }: RunReport): string {
   const { requestsPerS, inputTokensPerS, outputTokensPerS, makespanS } = throughput!;
   const busy = cluster!.replicas.reduce((sum, { utilisation }) => sum + utilisation, 0) / cluster!.replicas.length;
   const rows = [
-    ["requests", `${approximate(requestsPerS)}/s`, ""],
+    ["requests", `${approximate(requestsPerS)}/s`, colors.dim("served requests, over the makespan")],
     ["prompt tokens", `${approximate(inputTokensPerS)}/s`, ""],
     ["output tokens", `${approximate(outputTokensPerS)}/s`, ""],
     ["makespan", duration(makespanS * 1000), colors.dim("first arrival to last token")],
     ["busy", percent(busy), colors.dim("share of the makespan in which a step ran")],
   ];
   return `${colors.bold("Throughput")}\n${aligned(rows, "lrl")}`;
+}
+
+/** Throughput in the window of arrivals, the drain after it, and the limit that binds. */
+function offered({ load }: RunReport): string {
+  const { windowMs, drainMs, offeredRequestsPerS, offeredTokensPerS, servedRequestsPerS, limitedBy, waiting } = load!;
+  const perS = (rate: number | null) => (rate === null ? "–" : `${approximate(rate)}/s`);
+  const waits = admissionLimits.filter((limit) => waiting[limit] >= 0.01);
+  const shares = waits.map((limit) => `${limitNames[limit]} ${percent(waiting[limit])}`).join(", ");
+  const rows = [
+    ["window", duration(windowMs), colors.dim("first to last arrival")],
+    ["offered", perS(offeredRequestsPerS), colors.dim(`requests in the window; ${perS(offeredTokensPerS)} tokens`)],
+    ["served", perS(servedRequestsPerS), colors.dim("requests that finished in the window")],
+    ["drain", duration(drainMs), colors.dim("from the last arrival to the last token")],
+    ["limit", limitNames[limitedBy], colors.dim(limitMeanings[limitedBy])],
+    ...(shares === "" ? [] : [["waiting", "", colors.dim(`share of the time: ${shares}`)]]),
+  ];
+  const why = unsteadiness(load!);
+  const note = `Not a steady state: ${why}. Latencies depend on the length of the trace.`;
+  return `${colors.bold("Load")}\n${aligned(rows, "lrl")}${why === undefined ? "" : `\n  ${colors.yellow(wrapped(note, 2, 2))}`}`;
 }
 
 function objectives({ slo }: RunReport): string[] {

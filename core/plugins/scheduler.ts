@@ -27,6 +27,13 @@ export interface SequenceView {
 }
 
 /**
+ * Limits that end the admissions of a plan: running requests (`max-num-seqs`), tokens of the step or of all running requests
+ * (`token-budget`), available or reserved blocks (`blocks`), or a decision of the scheduler.
+ */
+export const admissionLimits = ["max-num-seqs", "token-budget", "blocks", "scheduler"] as const;
+export type AdmissionLimit = (typeof admissionLimits)[number];
+
+/**
  * State and actions of a replica for its scheduler: queues, cache lookups, the clock, and the actions that compose a step.
  * The replica records which of them a plan uses (see `PlanValidity`).
  */
@@ -64,6 +71,11 @@ export interface SchedulerContext {
   deletePrefix(request: RequestView): void;
   /** Refuses a waiting or running request. */
   refuse(sequence: SequenceView, why: string): void;
+  /**
+   * Records the limit that ends the admissions of this plan; reports name the limit that made requests wait for the longest
+   * time. Without a call it is `blocks` if `admit` or `schedule` returned false in this plan, else `scheduler`.
+   */
+  limitedBy(limit: AdmissionLimit): void;
 }
 
 /**

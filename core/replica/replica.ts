@@ -4,7 +4,15 @@ import { deletePrefix } from "../cache/operations.ts";
 import { blocksOf, Request, Sequence, SequenceQueue } from "../cache/request.ts";
 import { assert } from "../errors.ts";
 import type { EventLog } from "../log/event-log.ts";
-import type { BlockId, ReplicaView, RequestView, Scheduler, SchedulerContext, SequenceView } from "../plugins/index.ts";
+import type {
+  AdmissionLimit,
+  BlockId,
+  ReplicaView,
+  RequestView,
+  Scheduler,
+  SchedulerContext,
+  SequenceView,
+} from "../plugins/index.ts";
 import type { Nanos } from "../trace/trace.ts";
 import { PlanInputs } from "./plan-inputs.ts";
 import { StepPlan, type StepResult } from "./step.ts";
@@ -61,6 +69,10 @@ export class Replica implements SchedulerContext, ReplicaView {
   #usedHostBlocks = 0;
   /** All running sequences were in the last step. */
   #allInStep = false;
+  /** The limit that ended the admissions of the plan. */
+  #limit: AdmissionLimit | undefined;
+  /** Why requests wait after the last plan; undefined if none did. */
+  waitsFor: AdmissionLimit | undefined;
   #now: Nanos = 0;
 
   constructor(options: ReplicaOptions) {
@@ -97,7 +109,9 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#now = now;
     this.#plan.clear();
     this.#inputs.clear();
+    this.#limit = undefined;
     this.#inputs.validity = this.#scheduler.plan(this) ?? undefined;
+    this.waitsFor = this.#waiting.count === 0 ? undefined : (this.#limit ?? "scheduler");
     return this.#plan;
   }
 
@@ -225,7 +239,10 @@ export class Replica implements SchedulerContext, ReplicaView {
     const swapped = sequence.swappedTokens;
     // Tokens that are still cached need not be swapped in.
     const restored = swapped === 0 ? 0 : Math.max(0, swapped - this.cache.cachedTokens(sequence));
-    if (!this.cache.admit(sequence, tokens + restored, this.#now, spareBlocks)) return false;
+    if (!this.cache.admit(sequence, tokens + restored, this.#now, spareBlocks)) {
+      this.#limit = "blocks";
+      return false;
+    }
     this.#inputs.changes = true;
     this.#waiting.remove(sequence);
     this.running.push(sequence);
@@ -243,6 +260,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     const end = Math.min(sequence.knownTokens, sequence.computedTokens + tokens);
     if (!this.cache.extend(sequence, end, this.#now)) {
       this.#inputs.readCache();
+      this.#limit = "blocks";
       return false;
     }
     this.#addToStep(sequence, tokens);
@@ -282,6 +300,10 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#freeHost(sequence);
     this.cache.refuse(sequence, this.#now);
     this.#listener.refused?.(sequence, why, this.#now);
+  }
+
+  limitedBy(limit: AdmissionLimit): void {
+    this.#limit = limit;
   }
 
   /** Records that the computed tokens of the sequence are in host memory. */

@@ -1,8 +1,7 @@
-import type { Arrivals } from "./arrivals.ts";
 import { copyRatio } from "./cached-copies.ts";
 import { type Distribution, distribution } from "./distribution.ts";
-import { never, type Outcomes } from "./outcomes.ts";
-import type { TimedReplica } from "./timed-replica.ts";
+import { measuredRequests, type Served } from "./measured-requests.ts";
+import { type OfferedLoad, offeredLoad } from "./offered-load.ts";
 
 /** Latency of the requests that finished; null if there are none (`tpotMs`: none with a second output token). */
 export interface Latency {
@@ -94,12 +93,6 @@ export function timesOf(outcomes: TimedOutcomes, row: number): RequestLatency | 
   };
 }
 
-/** A run in virtual or real time that has ended or was stopped. */
-export interface Served {
-  readonly replicas: readonly TimedReplica[];
-  readonly arrivals: Arrivals;
-}
-
 /** Metrics of the requests that have ended, without the first `warmup` requests of the trace. */
 export class Metrics {
   /** From the first arrival to the last end of a request. */
@@ -143,6 +136,10 @@ export class Metrics {
       outputTokensPerS: perS(outputTokens),
       makespanS,
     };
+  }
+
+  load(): OfferedLoad {
+    return offeredLoad(this.#run, this.#warmup);
   }
 
   slo(slo: Slo): SloMetrics {
@@ -193,11 +190,8 @@ export class Metrics {
     return Math.max(0, last - first) / 1e9;
   }
 
-  /** Measured requests that have ended; in a run that was stopped, others have not. */
-  *#rows(): Generator<{ readonly outcomes: Outcomes; readonly row: number }> {
-    for (const { outcomes, firstId } of this.#run.arrivals.batches)
-      for (let row = Math.max(0, this.#warmup - firstId); row < outcomes.refused.length; row++)
-        if (outcomes.finishedNs[row] !== never) yield { outcomes, row };
+  #rows(): ReturnType<typeof measuredRequests> {
+    return measuredRequests(this.#run, this.#warmup);
   }
 
   *#served(): Generator<RequestLatency> {

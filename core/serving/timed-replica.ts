@@ -2,6 +2,7 @@ import type { KvCache } from "../cache/kv-cache.ts";
 import type { Request, Sequence } from "../cache/request.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { Scheduler } from "../plugins/index.ts";
+import { type AdmissionLimit, admissionLimits } from "../plugins/scheduler.ts";
 import { Replica } from "../replica/replica.ts";
 import type { StepPlan } from "../replica/step.ts";
 import type { Nanos } from "../trace/trace.ts";
@@ -48,6 +49,9 @@ export class TimedReplica {
   readonly refusals = new Map<string, number>();
   stepCount = 0;
   busyNs: Nanos = 0;
+  /** Time of steps in which requests waited, by the limit that they waited for, and the end of the last such step. */
+  readonly waitNs: Record<AdmissionLimit, Nanos> = noWaits();
+  lastWaitNs: Nanos = 0;
   readonly #parts: TimedReplicaParts;
   /** The load of the last step. */
   readonly load = noLoad();
@@ -104,6 +108,7 @@ export class TimedReplica {
     this.stepCount = 0;
     // The whole duration of a running step is added at its end; the part before `nowNs` is subtracted here.
     this.busyNs = this.#plan === undefined ? 0 : this.#startedNs - nowNs;
+    for (const limit of admissionLimits) this.waitNs[limit] = 0;
     for (const name of seriesCounters) this.#reported[name] = 0;
   }
 
@@ -166,7 +171,13 @@ export class TimedReplica {
   #count(startNs: Nanos, steps: number, endsNs: Float64Array): void {
     const { prefillTokens, decodeTokens, logits } = this.load;
     this.stepCount += steps;
-    this.busyNs += endsNs[steps - 1] - startNs;
+    const endNs = endsNs[steps - 1];
+    this.busyNs += endNs - startNs;
+    const { waitsFor } = this.replica;
+    if (waitsFor !== undefined) {
+      this.waitNs[waitsFor] += endNs - startNs;
+      this.lastWaitNs = endNs;
+    }
     this.#parts.series.addSteps(endsNs, steps, prefillTokens + decodeTokens, logits);
   }
 
@@ -246,3 +257,10 @@ export class TimedReplica {
 }
 
 const seriesCounters = ["lookupTokens", "hitTokens", "evictedBlocks", "preemptions"] as const;
+
+const noWaits = (): Record<AdmissionLimit, Nanos> => ({
+  "max-num-seqs": 0,
+  "token-budget": 0,
+  blocks: 0,
+  scheduler: 0,
+});

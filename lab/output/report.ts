@@ -73,8 +73,13 @@ export function runReport(
   };
 }
 
-/** Fields of timed runs only: SLO, replicas and the reasons of refusals. */
-const servedReport = ({ slo, cluster, refusals }: ServedResult) => ({ slo: slo ?? null, cluster, refusals });
+/** Fields of timed runs only: offered load, SLO, replicas and the reasons of refusals. */
+const servedReport = ({ load, slo, cluster, refusals }: ServedResult) => ({
+  load,
+  slo: slo ?? null,
+  cluster,
+  refusals,
+});
 
 /** The document that `kvlab replay --json` prints: schema run/1. Fields with a unit in their name have that unit. */
 export type RunReport = ReturnType<typeof runReport>;

@@ -2,16 +2,17 @@ import { Counters } from "../../core/cache/counters.ts";
 import type { KvCache } from "../../core/cache/kv-cache.ts";
 import type { EventLog } from "../../core/log/event-log.ts";
 import type { Fragmentation } from "../../core/plugins/index.ts";
+import type { Served } from "../../core/serving/measured-requests.ts";
 import {
   type ClusterMetrics,
   type Latency,
   Metrics,
-  type Served,
   type Slo,
   type SloMetrics,
   type Throughput,
 } from "../../core/serving/metrics.ts";
 import type { StepObserver } from "../../core/serving/observers.ts";
+import type { OfferedLoad } from "../../core/serving/offered-load.ts";
 import type { Outcomes } from "../../core/serving/outcomes.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
 import type { TimeSeries } from "../../core/serving/time-series.ts";
@@ -30,6 +31,7 @@ export interface ServedResult {
   readonly series: TimeSeries;
   readonly latency: Latency;
   readonly throughput: Throughput;
+  readonly load: OfferedLoad;
   readonly slo: SloMetrics | undefined;
   readonly cluster: ClusterMetrics;
   readonly refusals: Readonly<Record<string, number>>;
@@ -79,6 +81,7 @@ export function servedResult(
     series,
     latency: metrics.latency(),
     throughput: metrics.throughput(),
+    load: metrics.load(),
     slo: slo && metrics.slo(slo),
     cluster: metrics.cluster(),
     refusals: refusalsOf(run),

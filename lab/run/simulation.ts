@@ -15,6 +15,7 @@ import { readTextFile } from "../../traces/read-text.ts";
 import type { Capacity } from "./capacity.ts";
 import { pluginNamed, type RunConfig } from "./configuration.ts";
 import { costFrom } from "./cost-file.ts";
+import { costNote } from "./cost-note.ts";
 import { checkTurns, speedFrom } from "./load.ts";
 import type { Simulated } from "./simulated.ts";
 import { defaultSwapSpace, type NamedNumbers, nameOf, type SimulationOptions } from "./simulation-options.ts";
@@ -164,6 +165,7 @@ export function describe(simulated: Simulated) {
     gpu: hardware.name,
     tensorParallel,
     cost: cost === undefined ? "roofline" : nameOf(cost),
+    costNote: costNote(simulated) ?? null,
     efficiency: cost === undefined ? efficiency : null,
     kvBytesPerToken: simulated.kvBytesPerToken,
     ...(windowLayers(model) > 0 && { slidingWindow: model.window }),

@@ -58,7 +58,10 @@ export class BatchByBatch implements Scheduler {
     this.#isFilling = false;
     for (let first = context.firstWaiting; first; first = context.firstWaiting) {
       if (refuseTooLong(context, first, this.#rules)) continue;
-      if (running.length >= this.#batchSize) break;
+      if (running.length >= this.#batchSize) {
+        context.limitedBy("max-num-seqs");
+        break;
+      }
       if (prompts === this.#promptsPerStep) {
         this.#isFilling = true;
         break;

@@ -151,23 +151,30 @@ export class ContinuousBatching implements Scheduler {
   #admit(context: SchedulerContext): void {
     const { running } = context;
     // With `max-num-seqs` running, the order is not needed; the plan stays valid because it does not read the clock.
-    if (this.#precedence.changesWithTime === true && this.#canAdmitNone(context)) return;
+    if (this.#precedence.changesWithTime === true && this.#canAdmitNone(context)) {
+      context.limitedBy("max-num-seqs");
+      return;
+    }
     while (this.#budget > 0) {
       const first = this.#precedence.first(context);
       if (first === undefined) return;
       // Without running requests no step is under way.
       if (running.length === 0) this.#resetUnseen();
       if (this.#unseen.has(first)) return;
-      if (running.length < this.#maxRunning && running.length + this.#justFinished >= this.#maxRunning) return;
+      const isFull = running.length >= this.#maxRunning;
+      const countsAsFull = running.length + this.#justFinished >= this.#maxRunning;
+      if (countsAsFull) context.limitedBy("max-num-seqs");
+      if (countsAsFull && !isFull) return;
       if (refuseTooLong(context, first, this.#rules)) continue;
       const tokens = Math.min(this.#maxChunk, this.#budget);
       const spare = this.#spareBlocks(context, first, tokens);
-      if (running.length < this.#maxRunning && context.admit(first, tokens, spare)) {
+      if (!isFull && context.admit(first, tokens, spare)) {
         this.#budget -= first.stepTokens;
       } else if (running.length === 0) {
         refuseOutOfBlocks(context, first);
       } else if (!this.#replaceFor(context, first, tokens, spare)) return;
     }
+    context.limitedBy("token-budget");
   }
 
   /** Whether no waiting request can be admitted or refused, whatever their order. */

@@ -60,8 +60,14 @@ class FirstComeFirstServed implements Scheduler {
     let admitted = 0;
     for (let first = context.firstWaiting; first; first = context.firstWaiting) {
       if (refuseTooLong(context, first, this.#rules)) continue;
-      if (running.length >= this.#maxRunning) break;
-      if (admitted > 0 && !this.#fits(context, first, budget)) break;
+      if (running.length >= this.#maxRunning) {
+        context.limitedBy("max-num-seqs");
+        break;
+      }
+      if (admitted > 0 && !this.#fits(context, first, budget)) {
+        context.limitedBy("token-budget");
+        break;
+      }
       if (context.admit(first, undefined, watermarkBlocks(context, this.#watermark))) {
         budget -= first.stepTokens;
         admitted++;

@@ -73,6 +73,7 @@ class RoundRobin implements Scheduler {
       this.arrived(next);
       remaining--;
     }
+    context.limitedBy("max-num-seqs");
   }
 
   /** Plans a prefill step; returns whether a request was admitted. */

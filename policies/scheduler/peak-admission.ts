@@ -120,15 +120,24 @@ export class PeakAdmission implements Scheduler {
     let isAnyScheduled = false;
     for (let first = context.firstWaiting; first !== undefined; first = context.firstWaiting) {
       if (refuseTooLong(context, first, this.#rules)) continue;
-      if (running.length >= this.#options["running-max-req-size"]) break;
+      if (running.length >= this.#options["running-max-req-size"]) {
+        context.limitedBy("max-num-seqs");
+        break;
+      }
       const tokens = Math.min(first.knownTokens, this.#chunkTokens);
       const isStepEmpty = left === this.#options["batch-max-tokens"];
-      if (tokens > left && !isStepEmpty) break;
+      if (tokens > left && !isStepEmpty) {
+        context.limitedBy("token-budget");
+        break;
+      }
       this.#estimated = true;
       demands ??= running.map((each) => this.#demand(context, each, each.cachedTokens));
       demands.push(this.#demand(context, first, this.#estimate.sharesPrefixes ? context.cachedTokens(first) : 0));
       const isIdle = running.length === 0;
-      if (!isIdle && !this.#fits(context, demands)) break;
+      if (!isIdle && !this.#fits(context, demands)) {
+        context.limitedBy("blocks");
+        break;
+      }
       if (context.admit(first, this.#chunkTokens)) {
         left -= tokens;
         isAnyScheduled = true;

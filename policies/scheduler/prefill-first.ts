@@ -67,8 +67,8 @@ export class PrefillFirst implements Scheduler {
   readonly #leastRatio: number;
   /** Waiting and running requests. */
   #present = 0;
-  /** A request did not fit; none is admitted until one finishes or is retracted. */
-  #isFull = false;
+  /** The limit that a request did not fit; none is admitted until one finishes or is retracted. */
+  #fullBy: "max-num-seqs" | "blocks" | undefined;
   // Budgets of the step that is being planned.
   #promptTokens = 0;
   #chunkTokens = 0;
@@ -86,13 +86,14 @@ export class PrefillFirst implements Scheduler {
 
   plan(context: SchedulerContext): PlanValidity {
     for (;;) {
-      if (context.running.length === 0) this.#isFull = false;
+      if (context.running.length === 0) this.#fullBy = undefined;
       if (this.#prefill(context)) break;
       if (context.running.length === 0) break;
       if (this.#decode(context)) break;
     }
+    if (this.#fullBy !== undefined) context.limitedBy(this.#fullBy);
     // Only a plan that considers waiting requests depends on the ratio and on orders that use random numbers.
-    return this.#isFull || context.waitingCount === 0 ? "until-change" : undefined;
+    return this.#fullBy !== undefined || context.waitingCount === 0 ? "until-change" : undefined;
   }
 
   repeated(steps: number): void {
@@ -106,7 +107,7 @@ export class PrefillFirst implements Scheduler {
 
   finished(): void {
     this.#present--;
-    this.#isFull = false;
+    this.#fullBy = undefined;
   }
 
   /** Share of the remaining maximum output that is reserved; repeated steps lower it as planned steps do. */
@@ -129,9 +130,9 @@ export class PrefillFirst implements Scheduler {
     const last = running.length > 0 ? running[running.length - 1] : undefined;
     const chunked = last !== undefined && !isDecoding(last) ? last : undefined;
     if (chunked === undefined) {
-      if (context.firstWaiting === undefined || this.#isFull) return false;
+      if (context.firstWaiting === undefined || this.#fullBy !== undefined) return false;
       if (running.length >= maxRunning) {
-        this.#isFull = true;
+        this.#fullBy = "max-num-seqs";
         return false;
       }
     }
@@ -140,7 +141,7 @@ export class PrefillFirst implements Scheduler {
     const decoding = chunked === undefined ? running.length : running.length - 1;
     for (const sequence of this.#order(context) ?? inOrderOfArrival(context)) {
       if (running.length >= maxRunning) {
-        this.#isFull = true;
+        this.#fullBy = "max-num-seqs";
         break;
       }
       if (refuseTooLong(context, sequence, this.#rules)) this.#present--;
@@ -186,10 +187,10 @@ export class PrefillFirst implements Scheduler {
     if (!isIdle) {
       const availableTokens = context.availableBlocks * blockTokens - this.#reservedTokens;
       if (left + outputTokens >= availableTokens) return this.#stopAdmissions();
-      if (blocksOfLeft >= this.#promptTokens && this.#added > 0) return false;
+      if (blocksOfLeft >= this.#promptTokens && this.#added > 0) return outOfTokens(context);
     }
     const isChunked = blocksOfLeft > this.#chunkTokens;
-    if (isChunked && this.#chunkTokens < blockTokens) return false;
+    if (isChunked && this.#chunkTokens < blockTokens) return outOfTokens(context);
     const tokens = isChunked ? Math.floor(this.#chunkTokens / blockTokens) * blockTokens : left;
     // Idle blocks of its cached prefix are not available any more, and the later chunks of its prompt need blocks, too.
     const spare = isIdle ? 0 : Math.floor((this.#reservedTokens + outputTokens + left - tokens) / blockTokens) + 1;
@@ -202,11 +203,11 @@ export class PrefillFirst implements Scheduler {
     this.#charge(context, tokens, isChunked ? 0 : outputTokens);
     const isExhausted = context.availableBlocks * blockTokens <= this.#reservedTokens;
     if (isExhausted) return this.#stopAdmissions();
-    return !isChunked && this.#promptTokens > 0 && this.#chunkTokens > 0;
+    return isChunked || this.#promptTokens <= 0 || this.#chunkTokens <= 0 ? outOfTokens(context) : true;
   }
 
   #stopAdmissions(): false {
-    this.#isFull = true;
+    this.#fullBy = "blocks";
     return false;
   }
 
@@ -260,8 +261,14 @@ export class PrefillFirst implements Scheduler {
       longest += request.maxOutputTokens;
     }
     this.#setRatio(Math.min(1, (generated + steps * running.length) / Math.max(1, longest)));
-    this.#isFull = false;
+    this.#fullBy = undefined;
   }
+}
+
+/** The prompts of the step use the whole budget. */
+function outOfTokens(context: SchedulerContext): false {
+  context.limitedBy("token-budget");
+  return false;
 }
 
 /** SGLang limits `maxOutputTokens` to the capacity of the cache. */

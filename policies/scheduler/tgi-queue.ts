@@ -104,12 +104,22 @@ class TgiQueue implements Scheduler {
     let added = 0;
     let promptLeft = this.#options["max-batch-prefill-tokens"];
     let totalLeft = this.#totalLeft(context);
-    for (let first = context.firstWaiting; first !== undefined && promptLeft > 0; first = context.firstWaiting) {
-      if (!this.#isBelowBatchSize(context, 0)) break;
+    for (let first = context.firstWaiting; first !== undefined; first = context.firstWaiting) {
+      if (promptLeft <= 0) {
+        context.limitedBy("token-budget");
+        break;
+      }
+      if (!this.#isBelowBatchSize(context, 0)) {
+        context.limitedBy("max-num-seqs");
+        break;
+      }
       if (refuseTooLong(context, first, this.#rules)) continue;
       const tokensAtMost = maxTokens(first.request);
       const isIdle = running.length === 0;
-      if (tokensAtMost > totalLeft && !isIdle) break;
+      if (tokensAtMost > totalLeft && !isIdle) {
+        context.limitedBy("token-budget");
+        break;
+      }
       const tokens = Math.max(1, first.knownTokens - context.cachedTokens(first));
       if (!context.admit(first, Math.min(tokens, promptLeft))) {
         if (!isIdle) break;
@@ -123,18 +133,24 @@ class TgiQueue implements Scheduler {
     return added;
   }
 
-  /** Number of the first `limit` waiting requests that would be admitted now; changes nothing. */
-  #fitting(context: SchedulerContext, limit: number): number {
+  /** Number of the first `count` waiting requests that would be admitted now; changes nothing. */
+  #fitting(context: SchedulerContext, count: number): number {
     let promptLeft = this.#options["max-batch-prefill-tokens"];
     let totalLeft = this.#totalLeft(context);
     let blocks = context.availableBlocks;
     const admitted: SequenceView[] = [];
-    for (let next = context.firstWaiting; next !== undefined && admitted.length < limit; next = next.next) {
+    for (let next = context.firstWaiting; next !== undefined && admitted.length < count; next = next.next) {
       const cached = context.cachedTokens(next);
       const neededBlocks = blocksOf(admittedTokens(next, this.#rules), context.blockTokens);
       blocks -= neededBlocks - this.#sharedBlocks(context, next, admitted, Math.floor(cached / context.blockTokens));
       totalLeft -= maxTokens(next.request);
-      if (blocks < 0 || totalLeft < 0 || promptLeft <= 0 || !this.#isBelowBatchSize(context, admitted.length)) break;
+      const limit = this.#isBelowBatchSize(context, admitted.length)
+        ? limitOf(blocks, Math.min(totalLeft, promptLeft - 1))
+        : "max-num-seqs";
+      if (limit !== undefined) {
+        context.limitedBy(limit);
+        break;
+      }
       promptLeft -= Math.max(1, next.knownTokens - cached);
       admitted.push(next);
     }
@@ -209,6 +225,9 @@ class TgiQueue implements Scheduler {
     return isAnyScheduled;
   }
 }
+
+/** The limit that negative remainders exceed. */
+const limitOf = (blocks: number, tokens: number) => (blocks < 0 ? "blocks" : tokens < 0 ? "token-budget" : undefined);
 
 export const tgiQueue: SchedulerPlugin = {
   name: "tgi-queue",

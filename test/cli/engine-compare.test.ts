@@ -50,7 +50,8 @@ test("the table names model and device, and the differing options", async () => 
     fromCheckout(folder, ["compare", ...few, "--preset", "vllm,sglang", "--capacity", "2MiB", "--slo", "ttft=10s"]),
   );
   expect(stdout).toMatch(/12 requests, 7,039 prompt tokens; random:tiny on the CPU, 1\s+thread\n/);
-  expect(stdout).toMatch(/\n {2}policy +hit ratio +TTFT p50 +p99 +TPOT +latency +requests\/s +SLO met +goodput\/s/);
+  expect(stdout).toMatch(/\n {2}policy +hit ratio +TTFT p50 +p99 +TPOT +latency +requests\/s/);
+  expect(stdout).toMatch(/\n {2}policy +refused +drain +SLO met +goodput\/s +limit/);
   for (const policy of ["vllm", "sglang"]) expect(stdout).toMatch(new RegExp(`\\n {2}${policy} +0\\.\\d{4}`));
   expect(readdirSync(folder)).toEqual(["cache"]);
 });

@@ -22,6 +22,7 @@ const simulatedSchema = z.object({
     gpu: z.string(),
     tensorParallel: count,
     cost: z.string(),
+    costNote: z.string().nullable(),
     efficiency: z.record(z.string(), z.number()).nullable(),
     kvBytesPerToken: z.number().positive(),
     swapSpaceBytes: count,
@@ -32,6 +33,18 @@ const simulatedSchema = z.object({
     speed: z.number().positive(),
     requestsPerS: z.number().positive().nullable(),
     spread: z.enum(["none", "uniform"]),
+  }),
+  load: z.object({
+    windowMs: time,
+    drainMs: time,
+    offeredRequestsPerS: time.nullable(),
+    offeredTokensPerS: time.nullable(),
+    servedRequestsPerS: time.nullable(),
+    servedOutputTokensPerS: time.nullable(),
+    steadyRequests: count,
+    steady: z.boolean(),
+    limitedBy: z.enum(["max-num-seqs", "token-budget", "blocks", "scheduler", "compute", "load"]),
+    waiting: z.strictObject({ "max-num-seqs": share, "token-budget": share, blocks: share, scheduler: share }),
   }),
   slo: z.looseObject({ attained: share, goodputRequestsPerS: time }).nullable(),
   cluster: z.object({
@@ -341,12 +354,39 @@ test("summaries fit 80 columns, tables are aligned, and neither has undefined va
   const lists = "--target sim --limit 60 --preset vllm,sglang --eviction lru,fifo --rate 5,50";
   const { stdout } = await kvlab(folder, ["compare", ...lists.split(" ")]);
   expect(stdout).toMatch(/^ {2}policy +eviction +rate +hit ratio +TTFT p50 +p99 +TPOT +latency +requests\/s/m);
-  expect(stdout.match(/^ {2}(vllm|sglang) +(lru|fifo) +(5|50) /gm)).toHaveLength(8);
-  const widths = stdout
-    .split("\n")
-    .filter((line) => /^ {2}(policy|vllm|sglang)/.test(line))
-    .map(({ length }) => length);
-  expect(Math.max(...widths) - Math.min(...widths)).toBeLessThanOrEqual(1);
+  const [, performance, , served] = stdout.split("\n\n");
+  expect(served).toMatch(/^ {2}policy +eviction +rate +refused +drain +goodput\/s +limit/m);
+  for (const table of [performance, served]) {
+    expect(table.match(/^ {2}(vllm|sglang) +(lru|fifo) +(5|50) /gm)).toHaveLength(8);
+    const widths = table.split("\n").map(({ length }) => length);
+    expect(Math.max(...widths) - Math.min(...widths)).toBeLessThanOrEqual(1);
+  }
+});
+
+test("a row that refuses requests is never the best", async () => {
+  const folder = smallTrace();
+  const { stdout } = await kvlab(folder, "compare t.jsonl --target sim --eviction lru --blocks 5,100".split(" "));
+  // With five blocks two of the five requests are refused.
+  expect(stdout).toMatch(/^ {2}lru +5 +2 /m);
+  expect(stdout).toMatch(/^ {2}lru +100 +0 /m);
+  for (const line of stdout.split("\n")) if (/^ {2}lru +5 /.test(line)) expect(line).not.toContain("*");
+  expect(stdout).toMatch(/^ {2}lru +100 .*\*/m);
+  expect(stdout).toContain("Requests were refused in 1 row;");
+});
+
+test("step times that are not measured on the GPU say so", async () => {
+  const folder = newFolder();
+  const noteOf = async (args: string) => {
+    const options = ["--target", "sim", "--limit", "20", ...args.split(" ")];
+    const { simulation } = await json(folder, ["replay", ...options, "--no-save"]);
+    const { stdout } = await kvlab(folder, ["replay", ...options, "--no-save"]);
+    const text = stdout.replaceAll(/\s+/g, " ");
+    if (simulation.costNote !== null) expect(text).toContain(simulation.costNote);
+    return simulation.costNote;
+  };
+  expect(await noteOf("--gpu rtx-pro-6000")).toBeNull();
+  expect(await noteOf("--gpu h100")).toMatch(/^Step times are not measured on h100: /);
+  expect(await noteOf("--gpu h100 --efficiency memory=0.8")).toBeNull();
 });
 
 test("a comparison reports capacities without evictions, where policies cannot differ", async () => {

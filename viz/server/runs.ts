@@ -32,6 +32,7 @@ const listed = z.looseObject({
     hitRatio: z
       .custom((ratios) => Object.keys(Object(ratios)).length <= 100, { error: "has over 100 definitions" })
       .pipe(z.record(name, z.number().min(0).max(1).nullable())),
+    refusedRequests: z.int().nonnegative().optional(),
   }),
   latency: z.looseObject({ ttftMs: distribution, e2eMs: distribution }).nullable(),
   throughput: z.looseObject({ requestsPerS: z.number() }).nullable(),
@@ -191,6 +192,7 @@ function rowOf(id: string, report: Listed, savedAtMs: number): RunRow {
     ...{ preset, index, eviction, allocator, scheduler, blocks, blockTokens },
     capacityTokens: blocks === null ? null : blocks * blockTokens,
     hitRatio: Object.fromEntries(ratios),
+    ...(cache.refusedRequests && { refused: cache.refusedRequests }),
     ...(throughput && { requestsPerS: throughput.requestsPerS }),
     ...(latency?.ttftMs && { ttftMsP50: latency.ttftMs.p50, ttftMsP99: latency.ttftMs.p99 }),
     ...(latency?.e2eMs && { latencyMsP50: latency.e2eMs.p50 }),

@@ -122,6 +122,7 @@ export function differencesTable(first: Comparison, { params }: ViewContext, met
         show: ({ requests }) => integer(requests),
         wide: true,
       },
+      ...refusedColumn(first),
     ],
     sort: params.get("order") ?? "",
     onSort: (order) => updateRoute({ order }),
@@ -150,6 +151,20 @@ export function differencesTable(first: Comparison, { params }: ViewContext, met
   return { element: h("section", { class: "card" }, head, table.element), show };
 }
 
+/** Refused requests, if a run has any. */
+const refusedColumn = ({ rows }: Comparison): Column<RunRow>[] =>
+  rows.some(({ refused }) => refused !== undefined)
+    ? [
+        {
+          name: "refused",
+          label: "Refused",
+          value: ({ refused }) => refused ?? 0,
+          show: ({ refused }) => integer(refused ?? 0),
+          numeric: true,
+        },
+      ]
+    : [];
+
 function runCell(comparison: Comparison, row: RunRow): Node {
   const swatch = h("span", { class: "swatch" });
   swatch.style.background = colourOf(comparison, row);
@@ -174,8 +189,10 @@ function columnsOf(
     if (value === undefined) return "–";
     const text = inPoints ? `${value < 0 ? "−" : "+"}${Math.abs(value * 100).toFixed(2)} points` : change(value);
     const isBetter = value > 0 === moreIsBetter;
+    // Latency and throughput are those of the requests that were served.
+    const isComparable = inPoints || (row.refused === undefined && baseOf(row)?.refused === undefined);
     const isNegligible = Math.abs(value) < (inPoints ? 5e-5 : 5e-4);
-    return h("span", { class: isNegligible ? undefined : isBetter ? "better" : "worse" }, text);
+    return h("span", { class: isNegligible || !isComparable ? undefined : isBetter ? "better" : "worse" }, text);
   };
   return [
     {

@@ -1,0 +1,19 @@
+import type { Arrivals } from "./arrivals.ts";
+import { never, type Outcomes } from "./outcomes.ts";
+import type { TimedReplica } from "./timed-replica.ts";
+
+/** A run in virtual or real time that has ended or was stopped. */
+export interface Served {
+  readonly replicas: readonly TimedReplica[];
+  readonly arrivals: Arrivals;
+}
+
+/** Requests after the first `warmup` ones of the trace that have ended; in a run that was stopped, others have not. */
+export function* measuredRequests(
+  { arrivals }: Served,
+  warmup: number,
+): Generator<{ readonly outcomes: Outcomes; readonly row: number }> {
+  for (const { outcomes, firstId } of arrivals.batches)
+    for (let row = Math.max(0, warmup - firstId); row < outcomes.refused.length; row++)
+      if (outcomes.finishedNs[row] !== never) yield { outcomes, row };
+}
