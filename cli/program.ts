@@ -23,6 +23,7 @@ import { endSoon, watchSignals } from "./interrupt.ts";
 import { complain, exitNow, OutputError, outputError, print, printed } from "./output/print.ts";
 import { commandLineHost } from "./plugin-host.ts";
 import { addPolicies } from "./policies.ts";
+import { addProfiles } from "./profiles.ts";
 import { addReplay } from "./replay.ts";
 import { addTrace } from "./trace.ts";
 import { addUnsupportedCommands } from "./unsupported.ts";
@@ -58,6 +59,7 @@ function program(): Command {
   addCompare(kvlab);
   addTrace(kvlab);
   addPolicies(kvlab);
+  addProfiles(kvlab);
   addInit(kvlab);
   addCheck(kvlab);
   addConformance(kvlab);

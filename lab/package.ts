@@ -13,6 +13,9 @@ const manifest: { readonly version: string; readonly dependencies: Readonly<Reco
   readFileSync(join(packageFolder, "package.json"), "utf8"),
 );
 
+/** The folder of the operator profiles that the package has. */
+export const profilesFolder = join(packageFolder, "sim", "profiles");
+
 /** The version in package.json. */
 export const { version } = manifest;
 

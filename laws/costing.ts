@@ -13,7 +13,7 @@ const amount = fc.oneof(fc.constant(0), fc.nat(100_000));
 const loads = fc.record<StepLoad>({
   ...{ sequences: fc.integer({ min: 1, max: 512 }), logits: fc.nat(512) },
   ...{ prefillTokens: amount, decodeTokens: fc.nat(512), prefillSequences: fc.nat(64) },
-  ...{ prefillContextTokens: amount, decodeContextTokens: amount, prefillPairs: amount },
+  ...{ prefillContextTokens: amount, decodeContextTokens: amount, longestDecodeTokens: amount, prefillPairs: amount },
   ...{ prefillWindowTokens: amount, decodeWindowTokens: amount, prefillWindowPairs: amount },
   ...{ calls: fc.nat(8), paddedContextTokens: amount, farContextTokens: amount, paddedPairs: amount },
   ...{ copiedBlocks: fc.nat(64), swappedTokens: amount },

@@ -50,10 +50,12 @@ export class VirtualSteps implements StepRunner {
     let steps = 0;
     for (; steps < most; steps++) {
       load.decodeContextTokens += load.decodeTokens;
+      load.longestDecodeTokens++;
       load.decodeWindowTokens += growing;
       const next = endNs + this.#stepNs(load);
       if (next > horizonNs) {
         load.decodeContextTokens -= load.decodeTokens;
+        load.longestDecodeTokens--;
         load.decodeWindowTokens -= growing;
         break;
       }

@@ -54,7 +54,7 @@ function addCommonOptions(command: Command): Command {
     .option("--swap-space <SIZE>", "host memory for swapped-out blocks (default: 4GiB)", bytes("--swap-space", 0))
     .option(
       "--cost <FILE>",
-      "step times: fitted coefficients, a recorded run, or a plug-in file",
+      "step times: profile:NAME, roofline, fitted coefficients, a run, a plug-in file (default: a profile if there is one)",
       path("--cost", "a file"),
     )
     .option(

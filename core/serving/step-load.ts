@@ -16,6 +16,8 @@ export interface StepLoad {
   /** Tokens whose KV is read, in prefill and in decode. */
   prefillContextTokens: number;
   decodeContextTokens: number;
+  /** The largest context of a decode. */
+  longestDecodeTokens: number;
   /** Query-key pairs of prefill under the causal mask. (A decode has one query, so its pairs equal its context tokens.) */
   prefillPairs: number;
   /** The same three in sliding-window layers (`windowTokens`): equal to `prefillContextTokens` … without a window. */
@@ -77,6 +79,7 @@ export function noLoad(): StepLoad {
     prefillSequences: 0,
     prefillContextTokens: 0,
     decodeContextTokens: 0,
+    longestDecodeTokens: 0,
     prefillPairs: 0,
     prefillWindowTokens: 0,
     decodeWindowTokens: 0,
@@ -109,6 +112,7 @@ export function measure(load: StepLoad, plan: StepPlan, windowTokens = noWindow)
   let prefillSequences = 0;
   let prefillContextTokens = 0;
   let decodeContextTokens = 0;
+  let longestDecodeTokens = 0;
   let prefillPairs = 0;
   let prefillWindowTokens = 0;
   let decodeWindowTokens = 0;
@@ -127,6 +131,7 @@ export function measure(load: StepLoad, plan: StepPlan, windowTokens = noWindow)
       prefillWindowPairs += windowPairs(from, tokens, windowTokens);
     } else {
       decodeContextTokens += context;
+      if (context > longestDecodeTokens) longestDecodeTokens = context;
       decodeWindowTokens += context < windowTokens ? context : windowTokens;
     }
   }
@@ -137,6 +142,7 @@ export function measure(load: StepLoad, plan: StepPlan, windowTokens = noWindow)
   load.prefillSequences = prefillSequences;
   load.prefillContextTokens = prefillContextTokens;
   load.decodeContextTokens = decodeContextTokens;
+  load.longestDecodeTokens = longestDecodeTokens;
   load.prefillPairs = prefillPairs;
   load.prefillWindowTokens = prefillWindowTokens;
   load.decodeWindowTokens = decodeWindowTokens;

@@ -4,6 +4,7 @@ import type { RoundTrips } from "../../core/serving/network.ts";
 import type { CostModel } from "../../sim/cost/cost-model.ts";
 import type { Hardware } from "../../sim/cost/hardware.ts";
 import type { ModelShape } from "../../sim/cost/model-shape.ts";
+import type { OperatorProfile } from "../../sim/cost/profile/profile.ts";
 import type { Efficiency } from "../../sim/cost/roofline.ts";
 
 /** The simulated system: model, hardware, replicas and arrivals. */
@@ -16,8 +17,10 @@ export interface Simulated {
   readonly kvBytesPerToken: number;
   readonly gpuMemory: number;
   readonly swapSpace: number;
-  /** A file of step times, or a cost model; undefined: the roofline model. */
+  /** A file of step times, or a cost model; undefined: the roofline model, or `profile` if there is one. */
   readonly cost: string | CostModel | undefined;
+  /** Operator times that were measured on the device. */
+  readonly profile: OperatorProfile | undefined;
   readonly replicas: number;
   readonly router: Pick<RouterConfig, "router" | "routerOptions">;
   readonly network: RoundTrips | undefined;

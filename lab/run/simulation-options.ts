@@ -23,7 +23,10 @@ export interface SimulationOptions {
   readonly capacity?: number;
   /** Bytes of host memory for swapped-out blocks. */
   readonly swapSpace?: number;
-  /** A file of coefficients, a saved run, a plug-in file, or a cost model. */
+  /**
+   * `profile:NAME`, "roofline", a file of coefficients, a saved run, a plug-in file, or a cost model. By default the package's
+   * profile of the model on the GPU, or the roofline if it has none.
+   */
   readonly cost?: string | CostPlugin;
   /** Factors of the roofline model. */
   readonly efficiency?: NamedNumbers;

@@ -9,6 +9,7 @@ import { cachedTokenBytes, kvNumberBytes, windowBytes, windowLayers } from "../.
 import { shapeOf } from "../../sim/cost/model-config.ts";
 import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import { modelNamed } from "../../sim/cost/models.ts";
+import { Profiled } from "../../sim/cost/profile/profiled.ts";
 import { defaultEfficiency, type Efficiency, Roofline } from "../../sim/cost/roofline.ts";
 import type { SimulationConfig } from "../../sim/simulation.ts";
 import { readTextFile } from "../../traces/read-text.ts";
@@ -17,6 +18,7 @@ import { pluginNamed, type RunConfig } from "./configuration.ts";
 import { costFrom } from "./cost-file.ts";
 import { costNote } from "./cost-note.ts";
 import { checkTurns, speedFrom } from "./load.ts";
+import { givenProfile, profileFor, profilePrefix, rooflineName } from "./profile-choice.ts";
 import type { Simulated } from "./simulated.ts";
 import { defaultSwapSpace, type NamedNumbers, nameOf, type SimulationOptions } from "./simulation-options.ts";
 import { windowLoadOf } from "./window-load.ts";
@@ -28,8 +30,9 @@ export const simulatedDefaults = { model: "llama-3.1-8b", gpu: "h200", router: "
 export async function simulatedFrom(options: SimulationOptions, trace: Trace): Promise<Simulated> {
   for (const name of ["model", "gpu"] as const)
     if (options[name]?.includes(",")) throw new InputError(`--${name} is "${options[name]}", expected one name`);
-  const model = await modelFrom(options.model ?? simulatedDefaults.model);
-  const hardware = hardwareNamed(options.gpu ?? simulatedDefaults.gpu);
+  const given = await givenProfile(options);
+  const model = await modelFrom(options.model ?? given?.model ?? simulatedDefaults.model);
+  const hardware = hardwareNamed(options.gpu ?? given?.gpu ?? simulatedDefaults.gpu);
   const tensorParallel = options.tp ?? 1;
   const kvDtype = options.kvDtype ?? "auto";
   const router = await pluginNamed("router", options.router ?? simulatedDefaults.router);
@@ -50,7 +53,8 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
     kvBytesPerToken: cachedTokenBytes(model, kvNumberBytes(kvDtype, model), tensorParallel),
     gpuMemory: options.gpuMemory ?? simulatedDefaults.gpuMemory,
     swapSpace: options.swapSpace ?? defaultSwapSpace,
-    cost: options.cost,
+    cost: options.cost === rooflineName ? undefined : options.cost,
+    profile: await profileFor(options, given, { model, hardware, tensorParallel }),
     replicas: options.replicas ?? 1,
     router: { router, routerOptions: options.routerOption },
     network: options.network && { clientNs: 0, routerNs: 0, ...options.network },
@@ -148,7 +152,11 @@ export async function simulationConfig(config: RunConfig, simulated: Simulated):
 }
 
 async function costOf(simulated: Simulated, blockTokens: number): Promise<SimulationConfig["cost"]> {
-  const { model: shape, hardware, tensorParallel, efficiency, kvDtype, cost } = simulated;
+  const { model: shape, hardware, tensorParallel, efficiency, kvDtype, cost, profile } = simulated;
+  if (profile) {
+    const profiled = new Profiled({ profile, shape, hardware, blockTokens, tensorParallel });
+    return () => profiled;
+  }
   if (cost !== undefined) return await costFrom(cost);
   const kvBytes = kvNumberBytes(kvDtype, shape);
   const roofline = new Roofline({ shape, hardware, blockTokens, tensorParallel, kvNumberBytes: kvBytes, efficiency });
@@ -157,16 +165,15 @@ async function costOf(simulated: Simulated, blockTokens: number): Promise<Simula
 
 /** The simulated system, as in a report. */
 export function describe(simulated: Simulated) {
-  const { model, hardware, tensorParallel, efficiency, cost, replicas, router, loop, speed, spread, maxOutput } =
-    simulated;
-  const { network } = simulated;
+  const { model, hardware, tensorParallel, efficiency, cost, profile, replicas, router } = simulated;
+  const { network, loop, speed, spread, maxOutput } = simulated;
   return {
     model: model.name,
     gpu: hardware.name,
     tensorParallel,
-    cost: cost === undefined ? "roofline" : nameOf(cost),
+    cost: profile ? `${profilePrefix}${profile.name}` : cost === undefined ? rooflineName : nameOf(cost),
     costNote: costNote(simulated) ?? null,
-    efficiency: cost === undefined ? efficiency : null,
+    efficiency: profile || cost !== undefined ? null : efficiency,
     kvBytesPerToken: simulated.kvBytesPerToken,
     ...(windowLayers(model) > 0 && { slidingWindow: model.window }),
     swapSpaceBytes: simulated.swapSpace,

@@ -17,13 +17,16 @@ import type { CostModel } from "./cost-model.ts";
  */
 export type Coefficients = Readonly<Record<CoefficientName, number>>;
 
-export type CoefficientName = "step" | "batchStep" | "prefillStep" | keyof StepLoad;
+export type CoefficientName = "step" | "batchStep" | "prefillStep" | Exclude<keyof StepLoad, typeof notSummed>;
+
+/** The load that is a maximum over sequences, to which no time is proportional. */
+const notSummed = "longestDecodeTokens";
 
 export const coefficientNames = [
   "step",
   "batchStep",
   "prefillStep",
-  ...Object.keys(noLoad()),
+  ...Object.keys(noLoad()).filter((name) => name !== notSummed),
 ] as readonly CoefficientName[];
 
 /** A file of schema "cost/1". Coefficients that are 0 may be absent. */

@@ -114,7 +114,8 @@ export function modelNamed(name: string): ModelShape {
     .toLowerCase()
     .replace(/^.*\//, "")
     .replace(/^meta-llama/, "llama")
-    .replaceAll(/-(instruct|chat|hf|base)(?=-|$)/g, "");
+    .replaceAll(/-(instruct|chat|hf|base)(?=-|$)/g, "")
+    .replace(/-2507$/, "");
   const known = Object.hasOwn(aliases, short) ? aliases[short] : short;
   if (Object.hasOwn(configs, known)) return shapeOf(known, configs[known], known);
   const near = nearest(short, [...modelNames, ...Object.keys(aliases)]);

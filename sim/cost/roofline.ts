@@ -4,6 +4,7 @@ import type { CostModel } from "./cost-model.ts";
 import type { Hardware } from "./hardware.ts";
 import { kvLayerBytes } from "./kv-bytes.ts";
 import { expertLayers, type ModelShape } from "./model-shape.ts";
+import { touchedExperts } from "./touched-experts.ts";
 
 /**
  * The shares of a data sheet's rates that an engine reaches, the same for all models and devices. Shares are above 0 and at most
@@ -180,14 +181,6 @@ export class Roofline implements CostModel {
   #overlapped(a: number, b: number): number {
     return a > b ? a + this.#exposed * b : b + this.#exposed * a;
   }
-}
-
-/** Expected distinct experts by tokens, until less than a thousandth of an expert is missing. */
-function touchedExperts(count: number, active: number): Float64Array {
-  const touched: number[] = [];
-  for (let left = count; left > 1e-3; left *= 1 - active / count) touched.push(count - left);
-  touched.push(count);
-  return Float64Array.from(touched);
 }
 
 /**

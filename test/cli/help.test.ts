@@ -19,6 +19,7 @@ test("every command's help has an example and fits 80 columns", async () => {
     "trace stats",
     "trace generate chat",
     "policies",
+    "profiles",
     "doctor",
     "init policy",
     "check",

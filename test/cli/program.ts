@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { copyFileSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { copyFileSync, cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -30,6 +30,7 @@ async function build(): Promise<void> {
     packages: "external",
   });
   copyFileSync(join(root, "package.json"), join(built, "package.json"));
+  cpSync(join(root, "sim/profiles"), join(built, "sim/profiles"), { recursive: true });
 }
 
 export const fromBuild = () => [join(built, "dist/cli/main.js")];

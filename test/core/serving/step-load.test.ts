@@ -46,6 +46,7 @@ test("the load of a step is that of its query-key pairs, counted one by one", ()
           prefillSequences: sum(({ tokens }) => Math.sign(tokens), true),
           prefillContextTokens: sum((each) => inAll(each).keys, true),
           decodeContextTokens: sum((each) => inAll(each).keys, false),
+          longestDecodeTokens: Math.max(0, ...items.map(({ from, prefill }) => (prefill ? 0 : from + 1))),
           prefillPairs: sum((each) => inAll(each).pairs, true),
           prefillWindowTokens: sum((each) => inWindow(each).keys, true),
           decodeWindowTokens: sum((each) => inWindow(each).keys, false),

@@ -40,7 +40,7 @@ describe("fitted coefficients", () => {
   });
 
   test("every part of a load has a coefficient, and a file that was written is read as it was", () => {
-    const names = Object.keys(noLoad());
+    const names = Object.keys(noLoad()).filter((name) => name !== "longestDecodeTokens");
     const calls = new CpuStepLoads({ longestQuery: 256, perCall: 10, perContextToken: 0.5, perScore: 0 });
     const loads = fc.record(Object.fromEntries(names.map((name) => [name, fc.nat(1000)]))) as fc.Arbitrary<
       ReturnType<typeof noLoad>

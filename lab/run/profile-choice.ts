@@ -1,0 +1,53 @@
+import { InputError } from "../../core/errors.ts";
+import type { Hardware } from "../../sim/cost/hardware.ts";
+import type { ModelShape } from "../../sim/cost/model-shape.ts";
+import type { OperatorProfile } from "../../sim/cost/profile/profile.ts";
+import { type ProfileFolder, profileNamed, profileOf } from "../profiles/catalogue.ts";
+import { readProfile } from "../profiles/read-profile.ts";
+import type { SimulationOptions } from "./simulation-options.ts";
+
+/** `--cost profile:NAME`, and `--cost roofline`. */
+export const profilePrefix = "profile:";
+export const rooflineName = "roofline";
+
+type ProfileOptions = Pick<SimulationOptions, "cost" | "efficiency" | "kvDtype" | "gpu" | "model">;
+
+/** The profile that `--cost profile:NAME` names. @throws InputError */
+export async function givenProfile({ cost }: ProfileOptions): Promise<ProfileFolder | undefined> {
+  if (typeof cost !== "string" || !cost.startsWith(profilePrefix)) return undefined;
+  return await profileNamed(cost.slice(profilePrefix.length));
+}
+
+/**
+ * The operator times of a simulation: of the given profile, or of the package's profile of this model on this device, if it has
+ * one and no other cost model was chosen.
+ *
+ * @throws InputError if the given profile was measured for another model, device or degree of tensor parallelism
+ */
+export async function profileFor(
+  options: ProfileOptions,
+  given: ProfileFolder | undefined,
+  system: { readonly model: ModelShape; readonly hardware: Hardware; readonly tensorParallel: number },
+): Promise<OperatorProfile | undefined> {
+  const { model, hardware, tensorParallel } = system;
+  if (given === undefined) {
+    if (options.cost !== undefined || options.efficiency !== undefined || isOtherType(options)) return undefined;
+    const known = await profileOf(hardware.name, model.name, tensorParallel);
+    return known && (await readProfile(known, tensorParallel));
+  }
+  for (const [option, wanted, measured] of [
+    ["--gpu", hardware.name, given.gpu],
+    ["--model", model.name, given.model],
+  ])
+    if (wanted !== measured)
+      throw new InputError(`--cost ${options.cost} was measured with ${option} ${measured}, not ${wanted}`);
+  if (isOtherType(options))
+    throw new InputError(
+      `--cost ${options.cost} was measured with keys and values of the model's type, not ${options.kvDtype}`,
+    );
+  if (model.window)
+    throw new InputError(`--cost ${options.cost}: ${model.name} has sliding-window layers, which profiles do not have`);
+  return await readProfile(given, tensorParallel);
+}
+
+const isOtherType = ({ kvDtype = "auto" }: ProfileOptions) => kvDtype !== "auto";

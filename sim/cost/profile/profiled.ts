@@ -1,0 +1,128 @@
+import type { StepLoad } from "../../../core/serving/step-load.ts";
+import type { Nanos } from "../../../core/trace/trace.ts";
+import { allReduceNs } from "../collectives.ts";
+import type { CostModel } from "../cost-model.ts";
+import type { Hardware } from "../hardware.ts";
+import { kvTokenBytes } from "../kv-bytes.ts";
+import { expertLayers, type ModelShape } from "../model-shape.ts";
+import { defaultEfficiency } from "../roofline.ts";
+import { touchedExperts } from "../touched-experts.ts";
+import { type ExpertTimes, layerCalls, type OperatorProfile, stepCalls } from "./profile.ts";
+
+export interface ProfiledOptions {
+  readonly profile: OperatorProfile;
+  readonly shape: ModelShape;
+  readonly hardware: Hardware;
+  readonly blockTokens: number;
+  /** The degree of tensor parallelism that the profile was measured at. */
+  readonly tensorParallel?: number;
+}
+
+/** Batch sizes of vLLM's CUDA graphs: decodes are padded to the next one. */
+const graphTokens = [1, 2, 4, ...range(8, 256, 8), ...range(256, 512, 16), 512];
+
+function range(from: number, to: number, by: number): number[] {
+  return Array.from({ length: (to - from) / by }, (_, i) => from + i * by);
+}
+
+/**
+ * The duration of a step is the sum of its operators' measured times: the dense layers by the tokens of the step, attention by
+ * chunk, cached tokens, decodes and their mean context, experts by tokens and expected number of activated experts, logits and
+ * sampling by sequences, and collectives. Nothing is fitted to a run.
+ *
+ * Several chunks in one step count as one chunk with as many tokens and as many query-key pairs.
+ */
+export class Profiled implements CostModel {
+  readonly name = "profile";
+  readonly #profile: OperatorProfile;
+  readonly #options: ProfiledOptions;
+  readonly #layers: number;
+  readonly #sparse: number;
+  /** Time of the operators by tokens of the step, and by sequences, as far as these tables reach. */
+  readonly #dense: Float64Array;
+  readonly #perSequence: Float64Array;
+  /** As in `touchedExperts`. */
+  readonly #touched: Float64Array;
+  readonly #copyNs: number;
+  readonly #swapNs: number;
+
+  constructor(options: ProfiledOptions) {
+    const { profile, shape, hardware, blockTokens, tensorParallel } = options;
+    this.#options = options;
+    this.#profile = profile;
+    this.#layers = shape.layers;
+    this.#sparse = expertLayers(shape);
+    this.#touched = shape.experts ? touchedExperts(shape.experts.count, shape.experts.active) : new Float64Array(1);
+    this.#dense = Float64Array.from({ length: 4097 }, (_, tokens) => (tokens === 0 ? 0 : this.#denseNs(tokens)));
+    this.#perSequence = Float64Array.from({ length: 1025 }, (_, sequences) => this.#perSequenceNs(sequences));
+    const kvBytes = kvTokenBytes(shape, shape.numberBytes, tensorParallel);
+    const { memory, links } = defaultEfficiency;
+    this.#copyNs = (2 * blockTokens * kvBytes) / ((hardware.memoryBytesPerS * memory) / 1e9);
+    this.#swapNs = kvBytes / ((hardware.hostBytesPerS * links) / 1e9);
+  }
+
+  #denseNs(tokens: number): number {
+    const { shape, hardware, tensorParallel = 1 } = this.#options;
+    const { dense } = this.#profile;
+    const padded = graphTokens.find((size) => size >= tokens) ?? tokens;
+    const { links: share, allReduceUs } = defaultEfficiency;
+    const rates = { share, latencyNs: 1e3 * allReduceUs };
+    // One after attention, one after the feed-forward network.
+    let layer = 2 * allReduceNs(hardware, tensorParallel, padded * shape.hidden * shape.numberBytes, rates);
+    for (const [name, calls] of Object.entries(layerCalls)) layer += calls * (dense.get(name)?.at(padded) ?? 0);
+    let ns = this.#layers * layer;
+    for (const name of stepCalls) ns += dense.get(name)?.at(padded) ?? 0;
+    return ns;
+  }
+
+  #perSequenceNs(sequences: number): number {
+    let ns = 0;
+    if (sequences > 0) for (const curve of this.#profile.perSequence.values()) ns += curve.at(sequences);
+    return ns;
+  }
+
+  stepNs(load: Readonly<StepLoad>): Nanos {
+    const { sequences } = load;
+    const tokens = load.prefillTokens + load.decodeTokens;
+    let ns = load.copiedBlocks * this.#copyNs + load.swappedTokens * this.#swapNs;
+    if (tokens > 0) {
+      ns += tokens < this.#dense.length ? this.#dense[tokens] : this.#denseNs(tokens);
+      ns += this.#layers * this.#attentionNs(load);
+      if (this.#profile.experts) {
+        const touched = this.#touched[Math.min(tokens, this.#touched.length - 1)];
+        ns += this.#sparse * expertsNs(this.#profile.experts, tokens, touched);
+      }
+    }
+    ns += sequences < this.#perSequence.length ? this.#perSequence[sequences] : this.#perSequenceNs(sequences);
+    return Math.max(1, Math.round(ns));
+  }
+
+  #attentionNs(load: Readonly<StepLoad>): number {
+    const { prefillTokens, prefillPairs, decodeTokens, decodeContextTokens, longestDecodeTokens } = load;
+    const { attention, skew } = this.#profile;
+    const context = decodeTokens === 0 ? 0 : decodeContextTokens / decodeTokens;
+    let chunk = prefillTokens;
+    let cached = 0;
+    if (chunk > 0) {
+      cached = prefillPairs / chunk - (chunk + 1) / 2;
+      if (cached < 0) {
+        // Several short prompts: fewer pairs than one chunk of all tokens has.
+        chunk = (Math.sqrt(1 + 8 * prefillPairs) - 1) / 2;
+        cached = 0;
+      }
+    }
+    const ns = attention.at(chunk, cached, decodeTokens, context);
+    if (skew === 0 || longestDecodeTokens <= context) return ns;
+    return ns + skew * Math.max(0, attention.at(chunk, cached, decodeTokens, longestDecodeTokens) - ns);
+  }
+}
+
+/** Time of the experts of one layer, between the two nearest numbers of activated experts that were measured. */
+function expertsNs({ activated, byTokens }: ExpertTimes, tokens: number, touched: number): number {
+  let i = 0;
+  while (i < activated.length - 2 && activated[i + 1] <= touched) i++;
+  const low = byTokens[i].at(tokens);
+  if (i + 1 >= activated.length) return low;
+  const high = byTokens[i + 1].at(tokens);
+  return low + ((touched - activated[i]) / (activated[i + 1] - activated[i])) * (high - low);
+}
