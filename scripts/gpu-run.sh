@@ -4,6 +4,15 @@
 #   run.sh bench [OPTIONS]     results in $OUT/gpu-bench/
 # OUT: folder of the results (default: the current one). KVLAB_WORK: folder for the unpacked Node (default: /tmp/kvlab-gpu).
 set -eu
+# unpack FILE.xz FILE: fails where neither Python has lzma nor xz is installed.
+unpack() {
+  if python3 -c 'import lzma' 2> /dev/null; then
+    python3 -c 'import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), open(sys.argv[2], "wb"))' "$1" "$2"
+  else
+    xz -dc "$1" > "$2" 2> /dev/null
+  fi
+}
+
 here=$(cd "$(dirname "$0")" && pwd)
 out=${OUT:-.}
 node=node
@@ -12,11 +21,18 @@ if [ -f "$here/node.xz" ]; then
   node=$work/node
   if [ ! -x "$node" ]; then
     mkdir -p "$work"
-    python3 -c 'import lzma, shutil, sys; shutil.copyfileobj(lzma.open(sys.argv[1]), open(sys.argv[2], "wb"))' \
-      "$here/node.xz" "$node.$$"
-    chmod +x "$node.$$"
-    mv "$node.$$" "$node"
+    if unpack "$here/node.xz" "$node.$$"; then
+      chmod +x "$node.$$"
+      mv "$node.$$" "$node"
+    else
+      rm -f "$node.$$"
+      node=node
+    fi
   fi
+fi
+if ! command -v "$node" > /dev/null; then
+  echo "run.sh: no Node: install Python 3 with lzma, or xz, which unpack the packed one, or Node 20 or later in PATH" >&2
+  exit 2
 fi
 # cuBLAS and NVRTC may be in Python packages.
 libraries=$(python3 -c 'import glob, importlib.util as u

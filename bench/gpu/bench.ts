@@ -19,7 +19,7 @@ import { blockSizeFor, conversations } from "./trace.ts";
 const limitMinutes = 9;
 const names = ["target", "shape", "trace", "out"] as const;
 
-/** Rates of the device, as measured by the first section. */
+/** Rates of the device, as measured by the first section; the bandwidth is that of reads or of a copy, whichever is larger. */
 interface Rates {
   readonly bytesPerS: number;
   readonly flopPerS: number;
@@ -48,6 +48,7 @@ class Bench {
     try {
       const rates = this.#rates(operators);
       await this.#section("decode attention", async () => this.#decodeAttention(operators, rates));
+      await this.#section("weight layouts", async () => this.#weightLayouts(operators, rates));
       await this.#withModel(model, async (executor) => {
         await this.#section("decode", () => this.#decode(executor, model, rates, "decode", batches));
         await this.#section("prefill", () => this.#prefill(executor, rates));
@@ -76,17 +77,22 @@ class Bench {
     }
   }
 
-  /** Copy bandwidth, and FLOP/s of a large product of matrices in bf16. */
+  /** Bandwidth of a copy and of reads, and FLOP/s of a large product of matrices in bf16. */
   #rates(operators: Operators): Rates {
     const { copyBytes, product } = this.#sizes;
     // The products come first: they also raise the clocks of an idle device.
     const { cublas, own } = operators.matrixRates(product);
-    const bytesPerS = operators.copyBandwidth(copyBytes);
-    this.#report.line(`copy bandwidth ${short(bytesPerS / 1e9)} GB/s, read and written`);
+    const copyBytesPerS = operators.copyBandwidth(copyBytes);
+    const readBytesPerS = operators.readBandwidth(copyBytes);
+    const bytesPerS = Math.max(copyBytesPerS, readBytesPerS);
+    this.#report.line(`copy bandwidth ${short(copyBytesPerS / 1e9)} GB/s, read and written`);
+    this.#report.line(`read bandwidth ${short(readBytesPerS / 1e9)} GB/s`);
     this.#report.line(
       `bf16 matrix peak ${short((cublas ?? own) / 1e12)} TFLOP/s; own GEMM ${short(own / 1e12)} TFLOP/s`,
     );
-    this.#report.add({ rates: { bytesPerS, cublasFlopPerS: cublas, ownFlopPerS: own } });
+    this.#report.add({
+      rates: { bytesPerS, copyBytesPerS, readBytesPerS, cublasFlopPerS: cublas, ownFlopPerS: own },
+    });
     return { bytesPerS, flopPerS: cublas ?? own };
   }
 
@@ -102,6 +108,25 @@ class Bench {
       return { batch, contextTokens, us, bytes, fractionOfBandwidth: fraction };
     });
     this.#report.add({ decodeAttention: rows });
+  }
+
+  /** Products of few rows with weights as [inputs, outputs], the engine's layout, and as [outputs, inputs]. */
+  #weightLayouts(operators: Operators, { bytesPerS }: Rates): void {
+    const { model, layoutRows } = this.#sizes;
+    const { vocabulary } = loadModel(model).config;
+    const results = layoutRows.flatMap((rows) => {
+      const step = stepOf([{ tokens: promptOf(rows, vocabulary), from: 0, to: rows, block: 0 }]);
+      const times = operators.weightLayouts(step);
+      const total = (of: "bytes" | "us" | "transposedUs") => times.reduce((sum, each) => sum + each[of], 0);
+      const fraction = (us: number) => percent(total("bytes") / bytesPerS / (us / 1e6));
+      const [us, transposedUs] = [total("us"), total("transposedUs")];
+      this.#report.line(
+        `weights of a layer, ${rows} rows: ${short(us)} µs as [inputs, outputs], ${fraction(us)} of bandwidth; ` +
+          `${short(transposedUs)} µs as [outputs, inputs], ${fraction(transposedUs)}`,
+      );
+      return times.map((each) => ({ rows, ...each }));
+    });
+    this.#report.add({ weightLayouts: results });
   }
 
   /** Runs `measure` with a pool for all steps. */
@@ -198,16 +223,11 @@ class Bench {
   }
 
   #profile(operators: Operators): void {
-    const { model, profile } = this.#sizes;
-    const meta = {
-      ...{ gpu: operators.device.name, model, variant: "bf16", tp_degree: 1, block_size: blockTokens },
-      ...{ cuda_version: operators.device.driverVersion, cublas_version: operators.cublas?.version ?? "none" },
-      source: "npm run gpu:bench of kvlab, one layer, rotary_emb stores keys and values, too",
-    };
+    const { model, shapeName, profile } = this.#sizes;
     const { config } = loadModel(model);
-    const rows = writeProfile(this.#out, operators, config, profile, meta, () => this.#report.isOver);
-    this.#report.line(`operator profile: ${JSON.stringify(rows)} rows`);
-    this.#report.add({ profile: rows });
+    const written = writeProfile(this.#out, operators, config, shapeName, profile, () => this.#report.isOver);
+    this.#report.line(`operator profile ${written.folder}: ${JSON.stringify(written.rows)} rows`);
+    this.#report.add({ profile: written });
   }
 
   /** Hit ratio and throughput of presets that serve a trace, all requests at once. */

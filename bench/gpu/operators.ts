@@ -25,6 +25,14 @@ interface Placed {
   readonly inputs: ReturnType<StepInputs["addresses"]>;
 }
 
+/** Times of one product of a layer by the layout of its weights. */
+export interface WeightLayoutTimes {
+  readonly layer: string;
+  readonly bytes: number;
+  readonly us: number;
+  readonly transposedUs: number;
+}
+
 /** One layer of a model on the device, whose operators are timed one by one. Weights and pool have random contents. */
 export class Operators {
   readonly device = Device.open();
@@ -32,6 +40,7 @@ export class Operators {
   readonly #config: DecoderConfig;
   readonly #launches: Launches;
   readonly #pool: BlockPool;
+  readonly #poolBlocks: number;
   readonly #weights: DeviceMemory;
   readonly #buffers: Buffers;
   readonly #inputs: StepInputs;
@@ -40,6 +49,7 @@ export class Operators {
   constructor(model: DecoderConfig, poolBlocks: number) {
     const { hidden, vocabulary } = model;
     this.#config = { ...model, layers: 1 };
+    this.#poolBlocks = poolBlocks;
     this.#launches = new Launches(this.device, loadKernels(this.device), this.#config, blockTokens);
     this.#pool = new BlockPool(this.device, this.#launches, this.#config, poolBlocks, blockTokens);
     const poolElements = poolBlocks * blockTokens * model.kvHeads * model.headDim;
@@ -80,6 +90,17 @@ export class Operators {
     return (2 * bytes) / (us / 1e6);
   }
 
+  /** Bytes per second that a kernel reads, which writes almost nothing. */
+  readBandwidth(bytes: number): number {
+    // Four resident blocks a multiprocessor, or fewer if fewer threads read all with four loads each.
+    const blocks = Math.min(4 * this.device.multiprocessors, Math.ceil(bytes / (16 * 4 * 512)));
+    const [source, out] = [bytes, 4 * blocks].map((size) => this.device.allocate(size, "a read"));
+    this.#launches.fillRandom(source.address, bytes / 2, 5, 0, 1);
+    const us = this.time(() => this.#launches.readAll(out.address, source.address, bytes, blocks));
+    for (const each of [source, out]) each.free();
+    return bytes / (us / 1e6);
+  }
+
   /** FLOP per second of the product of two square matrices of random numbers, by cuBLAS and by our own kernel. */
   matrixRates(n: number): { readonly cublas: number | null; readonly own: number } {
     const [A, B, C] = [0, 1, 2].map(() => this.device.allocate(2 * n * n, "a product"));
@@ -91,11 +112,18 @@ export class Operators {
     return rates;
   }
 
-  /** Attention of one layer, of the prefills and the decodes of a step. */
+  /**
+   * Attention of one layer, of the prefills and the decodes of a step. Consecutive repetitions use other blocks of the pool, as
+   * layers do, so that keys and values are not in the L2 cache.
+   */
   attention(step: BatchStep): number {
     const { size, splits, at, inputs } = this.#place(step);
-    const [keys, values] = [this.#pool.keys(0), this.#pool.values(0)];
-    return this.time(() => {
+    const { kvHeads, headDim } = this.#config;
+    const blocks = step.blockTables.reduce((most, block) => Math.max(most, block), 0) + 1;
+    const copies = Math.floor(this.#poolBlocks / blocks);
+    return this.time((repetition) => {
+      const offset = BigInt((repetition % copies) * blocks * blockTokens * kvHeads * headDim * 2);
+      const [keys, values] = [this.#pool.keys(0) + offset, this.#pool.values(0) + offset];
       if (size.tiles > 0) this.#launches.attentionPrefill(at.attended, at.qkv, keys, values, inputs, 0n, size);
       if (size.decodes > 0)
         this.#launches.attentionDecode(
@@ -106,27 +134,54 @@ export class Operators {
 
   /** Operators of each token, µs of one launch by name. */
   dense(step: BatchStep): ReadonlyMap<string, number> {
-    const { hidden, heads, kvHeads, headDim, ffn } = this.#config;
+    const { feedForward } = this.#config;
     const { size, at, inputs } = this.#place(step);
     const { tokens } = size;
     const weights = this.#weights.address;
     const norm = { weight: weights, bias: weights };
-    const product = (C: bigint, A: bigint, N: number, K: number) => (repetition: number) =>
-      (this.cublas ?? this.#launches).multiply(C, A, this.#matrix(N * K, repetition), tokens, N, K, false, false);
+    const { qkv_proj, o_proj, gate_up_proj, down_proj } = this.#products(at, tokens);
+    const isGated = feedForward === "silu-gated";
     const store = { bias: 0n, queryNorm: 0n, keyNorm: 0n };
     const [keys, values] = [this.#pool.keys(0), this.#pool.values(0)];
     const operators: Readonly<Record<string, (repetition: number) => void>> = {
       embedding: () => this.#launches.embed(at.x, inputs, weights, 0n, tokens),
       layernorm: () => this.#launches.norm(at.normed, at.x, at.projected, 0n, norm, 0n, tokens),
-      qkv_proj: product(at.qkv, at.normed, (heads + 2 * kvHeads) * headDim, hidden),
+      qkv_proj: qkv_proj.run(false),
       rotary_emb: () => this.#launches.qkvStore(at.qkv, store, at.rope, inputs.slots, keys, values, tokens),
-      o_proj: product(at.projected, at.attended, hidden, heads * headDim),
-      gate_up_proj: product(at.up, at.normed, 2 * ffn, hidden),
-      act_fn: () => this.#launches.siluGate(at.inner, at.up, tokens),
-      down_proj: product(at.projected, at.inner, hidden, ffn),
+      o_proj: o_proj.run(false),
+      gate_up_proj: gate_up_proj.run(false),
+      act_fn: () =>
+        isGated ? this.#launches.siluGate(at.inner, at.up, tokens) : this.#launches.gelu(at.up, weights, tokens),
+      down_proj: down_proj.run(false),
       final_layernorm: () => this.#launches.norm(at.normed, at.x, at.projected, 0n, norm, 0n, tokens),
     };
     return new Map(Object.entries(operators).map(([name, work]) => [name, this.time(work)]));
+  }
+
+  /** Products of a layer: bytes of the weights, and µs with weights as [inputs, outputs] and as [outputs, inputs]. */
+  weightLayouts(step: BatchStep): readonly WeightLayoutTimes[] {
+    const { size, at } = this.#place(step);
+    return Object.entries(this.#products(at, size.tokens)).map(([layer, { elements, run }]) => {
+      return { layer, bytes: 2 * elements, us: this.time(run(false)), transposedUs: this.time(run(true)) };
+    });
+  }
+
+  /** The matrix products of a layer by name. */
+  #products(at: Activations, tokens: number) {
+    const { hidden, heads, kvHeads, headDim, ffn, feedForward } = this.#config;
+    const product = (C: bigint, A: bigint, N: number, K: number) => ({
+      elements: N * K,
+      run: (isTransposed: boolean) => (repetition: number) =>
+        (this.cublas ?? this.#launches).multiply(
+          ...([C, A, this.#matrix(N * K, repetition), tokens, N, K, isTransposed, false] as const),
+        ),
+    });
+    return {
+      qkv_proj: product(at.qkv, at.normed, (heads + 2 * kvHeads) * headDim, hidden),
+      o_proj: product(at.projected, at.attended, hidden, heads * headDim),
+      gate_up_proj: product(at.up, at.normed, feedForward === "silu-gated" ? 2 * ffn : ffn, hidden),
+      down_proj: product(at.projected, at.inner, hidden, ffn),
+    };
   }
 
   /** Operators of each sequence, µs by name, for the rows of logits of a step. */
@@ -168,14 +223,14 @@ export class Operators {
     this.#buffers.reserve(size, splits);
     this.#inputs.upload(this.#inputs.pack(step, size));
     const at = this.#buffers.activations(size, splits);
-    const { hidden, heads, kvHeads, headDim, ffn } = this.#config;
+    const { hidden, heads, kvHeads, headDim, ffn, feedForward } = this.#config;
     const random = (address: bigint, elements: number) => this.#launches.fillRandom(address, elements, 4, 0, 1);
     random(at.x, 2 * size.tokens * hidden);
     random(at.normed, size.tokens * hidden);
     random(at.qkv, size.tokens * (heads + 2 * kvHeads) * headDim);
     random(at.attended, size.tokens * heads * headDim);
     random(at.projected, size.tokens * hidden);
-    random(at.up, size.tokens * 2 * ffn);
+    random(at.up, size.tokens * (feedForward === "silu-gated" ? 2 : 1) * ffn);
     random(at.inner, size.tokens * ffn);
     random(at.rope, 2 * size.tokens * headDim);
     // The inputs of the next step use the same pinned memory.

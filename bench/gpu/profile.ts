@@ -1,12 +1,14 @@
-import { writeFileSync } from "node:fs";
+import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { gzipSync } from "node:zlib";
 import type { DecoderConfig } from "../../engine/model/decoder.ts";
+import { version } from "../../lab/package.ts";
+import { hardwareNames } from "../../sim/cost/hardware.ts";
 import type { Operators } from "./operators.ts";
-import { short } from "./report.ts";
 import type { ProfileSizes } from "./shapes.ts";
-import { blocksFor, promptOf, type Rows, stepOf } from "./steps.ts";
+import { blocksFor, blockTokens, promptOf, type Rows, stepOf } from "./steps.ts";
 
-/** A row of attention.csv: a prefill chunk over cached tokens, beside decodes of equal contexts. */
+/** A row of attention.csv.gz: a prefill chunk over cached tokens, beside decodes of equal contexts. */
 interface AttentionCase {
   readonly chunk: number;
   readonly cached: number;
@@ -19,39 +21,52 @@ export const profileBlocks = ({ mostContextTokens, tokens, decodes, chunks, sequ
   blocksFor(mostContextTokens + Math.max(...tokens) + Math.max(...chunks)) + Math.max(...decodes, ...sequences) + 2;
 
 /**
- * Writes dense.csv, attention.csv, per_sequence.csv and meta.yaml: the times of single operators in µs, one layer.
+ * Writes the folder DEVICE-MODEL with the times of single operators in µs, one layer: meta.yaml, and below tp1 dense.csv.gz,
+ * attention.csv.gz and per_sequence.csv.gz. `rotary_emb` includes the write of keys and values.
  *
  * @param isOver ends the profile early
- * @returns the number of rows of each file
+ * @returns the folder's name and the number of rows of each file
  */
 export function writeProfile(
-  folder: string,
+  out: string,
   operators: Operators,
   config: DecoderConfig,
+  model: string,
   grid: ProfileSizes,
-  meta: Readonly<Record<string, string | number>>,
   isOver: () => boolean,
-): Readonly<Record<string, number>> {
+): { readonly folder: string; readonly rows: Readonly<Record<string, number>> } {
   const { vocabulary } = config;
+  const hardware = hardwareOf(operators.device.name);
+  const folder = `${hardware}-${model.replaceAll(":", "-")}`;
   const rows = { dense: 0, attention: 0, per_sequence: 0 };
+  mkdirSync(join(out, folder, "tp1"), { recursive: true });
   const write = (name: keyof typeof rows, head: string, lines: readonly string[]) => {
-    writeFileSync(join(folder, `${name}.csv`), `${[head, ...lines].join("\n")}\n`);
+    writeFileSync(join(out, folder, "tp1", `${name}.csv.gz`), gzipSync(`${[head, ...lines].join("\n")}\n`));
     rows[name] = lines.length;
   };
   const prompt = (tokens: number, cached: number, block: number): Rows => ({
     tokens: promptOf(cached + tokens, vocabulary),
     ...{ from: cached, to: cached + tokens, block },
   });
+  const meta = {
+    ...{ engine: `kvlab ${version}`, cuda_version: `'${operators.device.driverVersion}'` },
+    ...{ cublas_version: operators.cublas?.version ?? "none", gpu: operators.device.name, hardware },
+    ...{ profiled_at: `'${new Date().toISOString()}'`, model, variant: "bf16", tp_degrees: "[1]" },
+    engine_effective: `{ block_size: ${blockTokens}, max_num_batched_tokens: ${Math.max(...grid.tokens)}, max_num_seqs: ${Math.max(...grid.sequences)} }`,
+  };
+  const metaLines = Object.entries(meta).map(([name, value]) => `${name}: ${value}`);
+  writeFileSync(join(out, folder, "meta.yaml"), `${metaLines.join("\n")}\n`);
+
   const dense = [];
   for (const tokens of grid.tokens.filter(() => !isOver()))
     for (const [layer, us] of operators.dense(stepOf([prompt(tokens, 0, 0)])))
-      dense.push(`${layer},${tokens},${short(us)}`);
+      dense.push(`${layer},${tokens},${micros(us)}`);
   write("dense", "layer,tokens,time_us", dense);
 
   const perSequence = [];
   for (const sequences of grid.sequences.filter(() => !isOver())) {
     const step = stepOf(Array.from({ length: sequences }, (_, i) => prompt(1, 0, i)));
-    for (const [layer, us] of operators.perSequence(step)) perSequence.push(`${layer},${sequences},${short(us)}`);
+    for (const [layer, us] of operators.perSequence(step)) perSequence.push(`${layer},${sequences},${micros(us)}`);
   }
   write("per_sequence", "layer,sequences,time_us", perSequence);
 
@@ -65,12 +80,21 @@ export function writeProfile(
         prompt(1, context - 1, blocksFor(cached + chunk) + i * decodeBlocks),
       ),
     ]);
-    attention.push([chunk, cached, decodes, context, short(operators.attention(step))].join());
+    attention.push([chunk, cached, decodes, context, micros(operators.attention(step))].join());
   }
   write("attention", "prefill_chunk,kv_prefill,n_decode,kv_decode,time_us", attention);
-  const lines = Object.entries(meta).map(([name, value]) => `${name}: ${value}`);
-  writeFileSync(join(folder, "meta.yaml"), `${lines.join("\n")}\n`);
-  return rows;
+  return { folder, rows };
+}
+
+/** Six significant digits. */
+const micros = (us: number): number => Number(us.toPrecision(6));
+
+/** Name of a device as `--gpu` of the simulator has it, or else its own in lower case: "NVIDIA H100 80GB HBM3" is "h100". */
+function hardwareOf(device: string): string {
+  const words = device.toLowerCase().split(/[^a-z0-9]+/);
+  const known = hardwareNames.filter((name) => name.split("-").every((word) => words.includes(word)));
+  const longest = known.sort((a, b) => b.length - a.length)[0];
+  return longest ?? words.filter((word) => word !== "nvidia" && word !== "").join("-");
 }
 
 function casesOf({ chunks, decodes, contexts, mostContextTokens }: ProfileSizes): AttentionCase[] {

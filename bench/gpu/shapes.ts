@@ -2,9 +2,13 @@
 export interface Sizes {
   /** The model of decode, prefill and the profile. */
   readonly model: string;
+  /** Name of its shape in the operator profile, as `--model` of the simulator has it. */
+  readonly shapeName: string;
   /** The model that is bound by launches. */
   readonly smallModel: string;
   readonly batches: readonly number[];
+  /** Rows of the products whose weights are measured in both layouts. */
+  readonly layoutRows: readonly number[];
   /** Cached tokens of each decode. With the decoded ones they are in as many blocks as a graph is padded to. */
   readonly contextTokens: number;
   /** Decode steps that are measured. */
@@ -46,7 +50,8 @@ const powers = (least: number, most: number, factor = 2): number[] => {
 
 export const sizes: Readonly<Record<string, Sizes>> = {
   "8b": {
-    ...{ model: "random:8b", smallModel: "random:0.6b", batches: [1, 4, 16, 64], contextTokens: 2000, steps: 20 },
+    ...{ model: "random:8b", shapeName: "llama-3.1-8b", smallModel: "random:0.6b" },
+    ...{ batches: [1, 4, 16, 64], layoutRows: [1, 2, 4, 8, 16], contextTokens: 2000, steps: 20 },
     ...{ prefills: [4096, 8192, 16_384, 32_768], cachedPrompt: 8192, cached: [0, 4096, 7168] },
     ...{ copyBytes: 2 ** 32, product: 8192 },
     ...{ presets: ["vllm", "sglang", "trt-llm", "turbomind"], requests: 200, blocks: 4000 },
@@ -56,7 +61,8 @@ export const sizes: Readonly<Record<string, Sizes>> = {
     },
   },
   tiny: {
-    ...{ model: "random:tiny", smallModel: "random:tiny-qwen3", batches: [1, 3], contextTokens: 40, steps: 2 },
+    ...{ model: "random:tiny", shapeName: "random:tiny", smallModel: "random:tiny-qwen3" },
+    ...{ batches: [1, 3], layoutRows: [2], contextTokens: 40, steps: 2 },
     ...{ prefills: [70], cachedPrompt: 64, cached: [0, 32, 56], copyBytes: 2 ** 16, product: 64 },
     ...{ presets: ["vllm"], requests: 4, blocks: 200 },
     profile: {

@@ -29,7 +29,7 @@ const defaultAlgorithm = -1;
 const fullPrecisionReduction = 16;
 
 /** NVIDIA's advice for Hopper; a graph needs a workspace that is not allocated during capture. */
-const workspaceBytes = 32 * 2 ** 20;
+export const workspaceBytes = 32 * 2 ** 20;
 
 /** Matrix products by cuBLAS, on a device's stream. */
 export class Cublas {

@@ -1,9 +1,16 @@
 import { ExecutorError } from "../executor.ts";
+import type { DecoderConfig } from "../model/decoder.ts";
 import type { CudaGraph, Device } from "./device.ts";
 import type { StepSize } from "./step-inputs.ts";
 
 /** Graphs that are kept; the least recently used one is discarded. */
 const mostGraphs = 64;
+
+/** Launches of a layer's decode, and an estimate of a node's memory on the device: parameters, launch and dependencies. */
+const [layerLaunches, nodeBytes] = [10, 4096];
+
+/** Bytes of all graphs of a model on the device, as an estimate. */
+export const graphBytes = ({ layers }: DecoderConfig): number => mostGraphs * (layers + 1) * layerLaunches * nodeBytes;
 
 /** Largest batch that is padded; a larger one is not launch-bound. */
 const mostSequences = 512;

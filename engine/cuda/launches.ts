@@ -41,6 +41,7 @@ export const kernelParameters = {
   sample_rows: "int* out, const float* logits, const SamplingRow* rows, int V",
   gemm: "void* C, const bf16* A, const bf16* B, int M, int N, int K, int transposedB, int outFloat",
   fill_random: "bf16* out, size_t count, unsigned seed, float mean, float scale",
+  xor_words: "unsigned* out, const uint4* words, size_t count",
 } as const;
 
 /**
@@ -96,6 +97,7 @@ export class Launches {
       sample_rows: kernel("sample_rows"),
       gemm: kernel("gemm"),
       fill_random: kernel("fill_random"),
+      xor_words: kernel("xor_words"),
     };
   }
 
@@ -277,6 +279,11 @@ export class Launches {
   fillRandom(out: bigint, count: number, seed: number, mean: number, scale: number): void {
     const blocks = Math.min(4096, Math.ceil(count / 1024));
     this.#kernels.fill_random.launch([blocks, 1, 1], 256, out, count, seed, mean, scale);
+  }
+
+  /** Reads `bytes`, a multiple of 16. @param out a number for each of `blocks` thread blocks */
+  readAll(out: bigint, from: bigint, bytes: number, blocks: number): void {
+    this.#kernels.xor_words.launch([blocks, 1, 1], 512, out, from, bytes / 16);
   }
 
   get #queryStride(): number {

@@ -3,6 +3,8 @@ import type { MemoryDemand } from "../backend.ts";
 import { poolElementBytes } from "../executor.ts";
 import type { DecoderConfig } from "../model/decoder.ts";
 import { activationBytes } from "./buffers.ts";
+import { workspaceBytes } from "./cublas.ts";
+import { graphBytes } from "./graphs.ts";
 import { probedDevice } from "./probe.ts";
 import { weightLayout } from "./weights.ts";
 
@@ -23,15 +25,16 @@ export const availableBytes = (): number => Math.floor(usableFraction * probedDe
 /** All memory of the device. @throws UnavailableError of one line if there is no driver or no device */
 export const totalBytes = (): number => probedDevice().memory().totalBytes;
 
-/** @throws InputError if the device's memory is too small for weights, pool and activations */
+/** @throws InputError if the device's memory is too small for weights, pool, a step of one token, cuBLAS and graphs */
 export function checkFits(demand: MemoryDemand): void {
-  const { config, blockCount, blockTokens, stepTokens = 1 } = demand;
+  const { config, blockCount, blockTokens } = demand;
   const [weights, pool] = [weightBytes(config), blockCount * blockTokens * tokenBytes(config)];
-  const size = { tokens: stepTokens, sequences: 1, tiles: 0, decodes: 0, logits: 1, tableStride: 1, longestDecode: 0 };
+  const size = { tokens: 1, sequences: 1, tiles: 0, decodes: 1, logits: 1, tableStride: 1, longestDecode: 1 };
+  const others = activationBytes(config, size, 1) + workspaceBytes + graphBytes(config);
   const { freeBytes } = probedDevice().memory();
-  if (weights + pool + activationBytes(config, size, 1) <= freeBytes) return;
+  if (weights + pool + others <= freeBytes) return;
   throw new InputError(
-    `${config.name} needs ${gib(weights)} for its weights and ${gib(pool)} for ${blockCount} blocks of ${blockTokens} tokens, of ${gib(freeBytes)} of free memory on ${probedDevice().name}`,
+    `${config.name} needs ${gib(weights)} for its weights, ${gib(pool)} for ${blockCount} blocks of ${blockTokens} tokens and ${gib(others)} for activations, cuBLAS and graphs, of ${gib(freeBytes)} of free memory on ${probedDevice().name}`,
   );
 }
 

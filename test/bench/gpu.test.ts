@@ -2,6 +2,7 @@ import { spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { expectedLogits, modelNames, writeExpected } from "../../bench/gpu/expected.ts";
 import { blocksFor, blockTokens, promptOf, stepOf } from "../../bench/gpu/steps.ts";
@@ -130,16 +131,33 @@ describe.runIf(canEmulate)("gpu:bench", () => {
     const { code, stdout, stderr } = await run("bench", ["--shape", "tiny", "--out", out]);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(stdout).toContain("copy bandwidth");
+    expect(stdout).toContain("read bandwidth");
     const document = json("bench/bench.json");
     expect(document).toMatchObject({ schema: "gpu-bench/1", shape: "tiny", backend: "cuda-emulated" });
-    for (const name of ["rates", "decodeAttention", "decode", "prefill", "cachedPrefill", "small decode", "presets"])
+    for (const name of [
+      "rates",
+      "decodeAttention",
+      "weightLayouts",
+      "decode",
+      "prefill",
+      "cachedPrefill",
+      "small decode",
+      "presets",
+    ])
       expect(document).toHaveProperty([name]);
-    const lines = (name: string) => readFileSync(join(out, name), "utf8").trim().split("\n");
-    expect(lines("dense.csv")[0]).toBe("layer,tokens,time_us");
-    expect(lines("attention.csv")[0]).toBe("prefill_chunk,kv_prefill,n_decode,kv_decode,time_us");
-    expect(lines("per_sequence.csv")).toHaveLength(1 + 2 * 2);
-    expect(lines("meta.yaml")).toContain("gpu: CPU emulation");
-    for (const name of ["dense.csv", "attention.csv", "per_sequence.csv"])
+    const profile = join(out, "cpu-random-tiny");
+    const lines = (name: string) =>
+      gunzipSync(readFileSync(join(profile, "tp1", `${name}.csv.gz`)))
+        .toString("utf8")
+        .trim()
+        .split("\n");
+    expect(lines("dense")[0]).toBe("layer,tokens,time_us");
+    expect(lines("attention")[0]).toBe("prefill_chunk,kv_prefill,n_decode,kv_decode,time_us");
+    expect(lines("per_sequence")).toHaveLength(1 + 2 * 2);
+    for (const name of ["dense", "attention", "per_sequence"])
       for (const line of lines(name).slice(1)) expect(Number(line.split(",").at(-1))).toBeGreaterThan(0);
+    const meta = readFileSync(join(profile, "meta.yaml"), "utf8").split("\n");
+    for (const line of ["gpu: CPU emulation", "hardware: cpu", "model: random:tiny", "tp_degrees: [1]"])
+      expect(meta).toContain(line);
   });
 });

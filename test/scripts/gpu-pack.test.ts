@@ -1,5 +1,5 @@
 import { execFileSync, spawnSync } from "node:child_process";
-import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { copyFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -42,6 +42,39 @@ test("run.sh refuses anything but check and bench", () => {
   expect({ status, stderr }).toEqual({ status: 2, stderr: "run.sh: expected check or bench\n" });
 });
 
+describe.skipIf(process.platform === "win32")("run.sh with a packed Node", () => {
+  /** Runs it with these programs in PATH, besides the basic ones of a shell. */
+  function unpacked(programs: Readonly<Record<string, string>>) {
+    const [here, bin] = [mkdtempSync(join(folder, "run-")), mkdtempSync(join(folder, "bin-"))];
+    copyFileSync("scripts/gpu-run.sh", join(here, "run.sh"));
+    writeFileSync(join(here, "commit"), "none");
+    writeFileSync(join(here, "node.xz"), "#!/bin/sh\necho packed $1\n");
+    for (const name of ["dirname", "mkdir", "rm", "mv", "chmod", "cat"])
+      symlinkSync(execFileSync("sh", ["-c", `command -v ${name}`], { encoding: "utf8" }).trim(), join(bin, name));
+    for (const [name, text] of Object.entries(programs))
+      writeFileSync(join(bin, name), `#!/bin/sh\n${text}\n`, { mode: 0o755 });
+    const env = { PATH: bin, OUT: folder, KVLAB_WORK: join(here, "work") };
+    const { status, stdout, stderr } = spawnSync("/bin/sh", [join(here, "run.sh"), "check"], { env, encoding: "utf8" });
+    return { status, stderr, ran: stdout.replaceAll(here, "HERE") };
+  }
+  const noLzma = { python3: "exit 1" };
+
+  test("unpacks it with xz where Python has no lzma", () => {
+    const ended = unpacked({ ...noLzma, xz: 'cat "$2"' });
+    expect(ended).toEqual({ status: 0, stderr: "", ran: "packed HERE/program/check.js\n" });
+  });
+
+  test("runs the machine's Node where nothing unpacks it", () => {
+    const ended = unpacked({ ...noLzma, node: "echo own $1" });
+    expect(ended).toEqual({ status: 0, stderr: "", ran: "own HERE/program/check.js\n" });
+  });
+
+  test("names what is missing where there is no Node either", () => {
+    const line = "no Node: install Python 3 with lzma, or xz, which unpack the packed one, or Node 20 or later in PATH";
+    expect(unpacked(noLzma)).toEqual({ status: 2, stderr: `run.sh: ${line}\n`, ran: "" });
+  });
+});
+
 describe.runIf(canEmulate)("the packed programs", () => {
   let driver: string;
   beforeAll(async () => {
@@ -68,8 +101,9 @@ describe.runIf(canEmulate)("the packed programs", () => {
   test("measure a tiny shape on the emulated device", () => {
     const { status, stderr, stdout } = run("bench", "--shape", "tiny");
     expect({ status, stderr }, stdout).toEqual({ status: 0, stderr: "" });
-    expect(readdirSync(join(folder, "gpu-bench")).sort()).toEqual(
-      ["attention.csv", "bench.json", "dense.csv", "meta.yaml", "per_sequence.csv"].sort(),
-    );
+    expect(readdirSync(join(folder, "gpu-bench"), { recursive: true }).sort()).toEqual([
+      ...["bench.json", "cpu-random-tiny", "cpu-random-tiny/meta.yaml", "cpu-random-tiny/tp1"],
+      ...["attention", "dense", "per_sequence"].map((name) => `cpu-random-tiny/tp1/${name}.csv.gz`),
+    ]);
   });
 });

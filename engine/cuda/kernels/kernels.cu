@@ -15,3 +15,4 @@
 #include "random.cuh"
 #include "sampling.cuh"
 #include "gemm.cuh"
+#include "bandwidth.cuh"

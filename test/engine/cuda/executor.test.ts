@@ -81,7 +81,7 @@ describe.runIf(canEmulate)("the executor in its worker thread", () => {
 
   test("refuses what does not fit or is not supported, in one line", async () => {
     await expect(executor({ blockCount: 1e9 })).rejects.toThrow(
-      /^random:tiny needs 0\.0 GiB for its weights and 953\.7 GiB for 1000000000 blocks of 4 tokens, of \d\.\d GiB of free memory on CPU emulation$/,
+      /^random:tiny needs 0\.0 GiB for its weights, 953\.7 GiB for 1000000000 blocks of 4 tokens and 0\.0 GiB for activations, cuBLAS and graphs, of \d\.\d GiB of free memory on CPU emulation$/,
     );
     const odd = { ...config, headDim: 22 };
     await expect(executor({ model: { config: odd, weights: randomWeights(odd, 1) } })).rejects.toThrow(

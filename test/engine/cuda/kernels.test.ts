@@ -235,6 +235,17 @@ describe.runIf(canEmulate)("kernels of rows", () => {
   });
 });
 
+describe.runIf(canEmulate)("xor_words", () => {
+  test("reads every word once", () => {
+    const words = Int32Array.from({ length: 4 * 777 }, (_, i) => Math.imul(i + 1, 0x9e3779b1));
+    const out = device.allocate(3 * 4);
+    device.run("xor_words", [3], 64, [out, device.upload(words), words.length / 4]);
+    const found = device.download(new Int32Array(3), out);
+    const xor = (numbers: Int32Array) => numbers.reduce((all, one) => all ^ one, 0);
+    expect(xor(found)).toBe(xor(words));
+  });
+});
+
 describe.runIf(canEmulate)("matrix product", () => {
   test("gemm is close to the definition for any shape, transposed or not, and rows do not depend on the batch", () => {
     const size = fc.integer({ min: 1, max: 150 });
