@@ -1,10 +1,12 @@
 import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { describe, expect, test } from "vitest";
+import { afterEach, describe, expect, test, vi } from "vitest";
+import { driverVariable } from "../../engine/cuda/driver.ts";
 import { randomConfig, randomWeights } from "../../engine/model/random.ts";
 import type { Choices, Job, RunList, RunRow } from "../../viz/api.ts";
 import { fromSource, json, newFolder } from "../cli/program.ts";
+import { buildTimeoutMs, canEmulate, emulatorLibrary } from "../engine/cuda/emulation/build.ts";
 import { checkpointOf } from "../support/checkpoints.ts";
 import { dashboardOver } from "./dashboard.ts";
 
@@ -137,6 +139,31 @@ test("a real engine runs a model from the given folder, and one with random weig
     const report = JSON.parse(readFileSync(join(folder, "runs", runs[0], "run.json"), "utf8"));
     expect(report.engine.model).toBe(each);
   }
+});
+
+describe.runIf(canEmulate)("a job of target cuda", () => {
+  test(
+    "runs on the device, and without one fails with the program's line",
+    async () => {
+      const folder = newFolder();
+      const library = await emulatorLibrary();
+      const over = await dashboardOver(join(folder, "runs"), { program: [process.execPath, ...fromSource()] });
+      const request = { trace: "example", target: "cuda", model: "random:tiny", blocks: ["100"], limit: 1 };
+      const ended = async (driver: string) => {
+        vi.stubEnv(driverVariable, driver);
+        const { id } = await over.start(request);
+        return await over.until(id, isOver);
+      };
+      const { state, lastOutput, runs } = await ended(library);
+      expect({ state, lastOutput }).toEqual({ state: "done", lastOutput: "" });
+      const list = await over.get<RunList>("/api/runs");
+      expect(list.runs).toMatchObject([{ id: runs[0], target: "cuda", requests: 1 }]);
+      const failed = { state: "failed", lastOutput: "kvlab: no CUDA driver: /none.so not found" };
+      expect(await ended("/none.so")).toMatchObject(failed);
+    },
+    buildTimeoutMs,
+  );
+  afterEach(() => vi.unstubAllEnvs());
 });
 
 test("a command line is shown without running it", async () => {
