@@ -64,7 +64,9 @@ if (nvcc) {
 } else if (isPackaging) {
   print("No nvcc: the package has no compiled CUDA kernels; NVRTC compiles them from source");
 } else {
-  print("nvcc is not in PATH and CUDA_HOME/bin; install the CUDA toolkit 13, or set NVCC=/path/to/nvcc");
+  const { NVCC } = process.env;
+  const searched = NVCC ? `NVCC=${NVCC} does not run` : "nvcc is not in PATH and CUDA_HOME/bin";
+  print(`${searched}: install the CUDA toolkit 13, or set NVCC=/path/to/nvcc`);
   process.exitCode = 2;
 }
 if (isPackaging) copyToPackage();

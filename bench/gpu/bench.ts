@@ -1,5 +1,4 @@
 // `npm run gpu:bench`: speed of the CUDA engine on this machine. Each measurement prints a line; all results are in one JSON file.
-import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { median } from "../../core/serving/distribution.ts";
 import type { BackendName } from "../../engine/backends.ts";
@@ -284,7 +283,6 @@ try {
   const options = optionsFrom(process.argv.slice(2), names);
   const { shape = "8b", out = "gpu-bench" } = options;
   if (!(shape in sizes)) throw new Error(`--shape is "${shape}", expected ${Object.keys(sizes).join(" or ")}`);
-  mkdirSync(out, { recursive: true });
   const backend = backendFrom(options.target);
   const { found, report: runtime } = await backend.runtime.load();
   const about = { shape, target: backend.name, backend: backend.reportName, runtime };

@@ -1,4 +1,5 @@
 import type { EngineBackend } from "../backend.ts";
+import { Cublas } from "./cublas.ts";
 import { openCudaExecutor } from "./executor.ts";
 import { availableBytes, checkFits, tokenBytes, totalBytes, weightBytes } from "./memory.ts";
 import { probedDevice, reportedName } from "./probe.ts";
@@ -24,8 +25,9 @@ async function loadRuntime() {
   const device = probedDevice();
   const { name, driverVersion, capability } = device;
   const { totalBytes } = device.memory();
+  const products = Cublas.find(device) ? "cuBLAS" : "no cuBLAS: products by a slower kernel";
   return {
-    found: `${name}, ${(totalBytes / 2 ** 30).toFixed(0)} GiB; driver for CUDA ${driverVersion}`,
+    found: `${name}, ${(totalBytes / 2 ** 30).toFixed(0)} GiB; driver for CUDA ${driverVersion}; ${products}`,
     report: { cuda: { device: name, driverVersion, capability: capability / 10, memoryBytes: totalBytes } },
   };
 }

@@ -119,7 +119,7 @@ describe.runIf(canEmulate)("the executor in its worker thread", () => {
   test("passes the self-check, and another model fails it", async () => {
     expect(await selfCheck()).toBeUndefined();
     expect(await selfCheck("random:tiny:2")).toMatch(/^logits are off by \d\.\de[+-]\d of the largest/);
-    expect((await cudaBackend.runtime.load()).found).toMatch(/^CPU emulation, \d+ GiB; driver for CUDA 13\.0$/);
+    expect((await cudaBackend.runtime.load()).found).toMatch(/^CPU emulation, \d+ GiB; driver for CUDA 13\.0; cuBLAS$/);
     expect(cudaBackend.reportName).toBe("cuda-emulated");
   });
 });
