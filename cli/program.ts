@@ -15,6 +15,7 @@ import { addConformance } from "./conformance.ts";
 import { addDashboard } from "./dashboard.ts";
 import { addDoctor } from "./doctor.ts";
 import { addExperiment } from "./experiment.ts";
+import { addFidelity } from "./fidelity.ts";
 import { addFuzz } from "./fuzz.ts";
 import { addGenerate } from "./generate.ts";
 import { addInit } from "./init.ts";
@@ -69,6 +70,7 @@ function program(): Command {
   addVerify(kvlab);
   addDashboard(kvlab);
   addCalibrate(kvlab);
+  addFidelity(kvlab);
   addFuzz(kvlab);
   addUnsupportedCommands(kvlab);
   refuseRepeated(kvlab);

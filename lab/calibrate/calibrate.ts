@@ -7,6 +7,7 @@ import { coefficientsOf, fitCost } from "../../sim/cost/fit.ts";
 import { fittedText } from "../../sim/cost/fitted.ts";
 import { replaceable } from "../../traces/write-mooncake.ts";
 import { type Control, counting } from "../control.ts";
+import { readRecordedRun } from "../fidelity/recorded-run.ts";
 import { checkWritable } from "../output/run-directory.ts";
 import { checkMemory, type PartChoice, type Parts, partsNamed, type RunConfig } from "../run/configuration.ts";
 import { engineCapacity, engineFrom } from "../run/real-engine.ts";
@@ -16,7 +17,6 @@ import { type CalibrationDocument, calibrationDocument, type FittedSteps } from 
 import { fitLog } from "./logged-steps.ts";
 import { calibrationDesign, type MeasuredEngine, measureEngine } from "./measured-engine.ts";
 import { savedSteps } from "./measured-steps.ts";
-import { readRecordedRun } from "./recorded-run.ts";
 import { residualPlot } from "./residual-plot.ts";
 
 /** The engine to measure, or the recorded steps to use, and the files of the result. */
@@ -89,7 +89,7 @@ async function fitted(options: CalibrateOptions, trace: string | undefined): Pro
   }
   if (trace !== undefined) {
     const run = await readRecordedRun(trace, from);
-    return { about: `the requests of ${from}`, ...fitLog(run, from, seed) };
+    return { about: `the requests of ${from}`, ...(await fitLog(run, from, seed)) };
   }
   const saved = await savedSteps(from);
   return { about: `the steps of ${from}`, ...saved, fit: fitCost(saved.steps, from, { seed, calls: saved.calls }) };

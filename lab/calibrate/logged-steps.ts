@@ -1,7 +1,9 @@
 import { coefficientsOf, type Fit, fitCost, type Measurement } from "../../sim/cost/fit.ts";
 import { Fitted } from "../../sim/cost/fitted.ts";
+import { squaredError } from "../fidelity/errors.ts";
+import type { RecordedRun } from "../fidelity/recorded-run.ts";
+import { recordedSystem, type SimulatedRequests, simulateRequests, timesOf } from "../fidelity/simulate-record.ts";
 import { type Measured, type MeasuredKind, stepsFrom } from "./measured-steps.ts";
-import { type RecordedRun, rooflineOf, type SimulatedRequests, simulateRequests, timesOf } from "./recorded-run.ts";
 
 /** Rounds of simulating and fitting, after which the coefficients hardly change. */
 const passes = 8;
@@ -14,27 +16,23 @@ const passes = 8;
  *
  * @throws InputError as `fitCost` does
  */
-export function fitLog(run: RecordedRun, where: string, seed: number): { steps: readonly Measured[]; fit: Fit } {
-  let simulated = simulateRequests(run, rooflineOf(run));
+export async function fitLog(
+  run: RecordedRun,
+  where: string,
+  seed: number,
+): Promise<{ steps: readonly Measured[]; fit: Fit }> {
+  const system = await recordedSystem(run, { cost: "roofline" });
+  let simulated = simulateRequests(run, system);
   let best: { steps: readonly Measured[]; fit: Fit; error: number } | undefined;
   for (let pass = 0; pass < passes; pass++) {
     const steps = intervals(run, simulated);
     const fit = fitCost(steps, where, { seed });
-    simulated = simulateRequests(run, new Fitted({ picoseconds: coefficientsOf(fit) }));
-    const error = errorOf(run, simulated);
+    const fitted = new Fitted({ picoseconds: coefficientsOf(fit) });
+    simulated = simulateRequests(run, system, () => fitted);
+    const error = squaredError(run.times, timesOf(run, simulated));
     if (best === undefined || error < best.error) best = { steps, fit, error };
   }
   return best!;
-}
-
-/** Error of the times of first and last tokens, in ms (root mean square). */
-function errorOf(run: RecordedRun, simulated: SimulatedRequests): number {
-  const { ttftMs, latencyMs } = timesOf(run, simulated);
-  const sum = ttftMs.reduce(
-    (all, ms, row) => all + (ms - run.times.ttftMs[row]) ** 2 + (latencyMs[row] - run.times.latencyMs[row]) ** 2,
-    0,
-  );
-  return Math.sqrt(sum / ttftMs.length / 2);
 }
 
 /** For each request, the load and the duration of the steps up to its first token, and of the steps after it. */
@@ -47,10 +45,10 @@ function intervals({ times }: RecordedRun, simulated: SimulatedRequests): Measur
     to > from && ms > 0 ? [{ amounts: sumOf(steps.slice(from, to)), ns: ms * 1e6, kind }] : [];
   return Array.from(queuedNs, (_, row) => {
     const [from, first] = [stepByStart.get(queuedNs[row])!, firstStepAfter.get(firstTokenNs[row])!];
-    const [ttftMs, latencyMs] = [times.ttftMs[row], times.latencyMs[row]];
+    const firstMs = times.firstTokenMs[row];
     return [
-      ...between(from, first, ttftMs, "first token"),
-      ...between(first, firstStepAfter.get(finishedNs[row])!, latencyMs - ttftMs, "later tokens"),
+      ...between(from, first, firstMs - times.queuedMs[row], "first token"),
+      ...between(first, firstStepAfter.get(finishedNs[row])!, times.finishedMs[row] - firstMs, "later tokens"),
     ];
   }).flat();
 }

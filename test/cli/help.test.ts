@@ -29,6 +29,7 @@ test("every command's help has an example and fits 80 columns", async () => {
     "verify",
     "dashboard",
     "calibrate",
+    "fidelity",
     "fuzz",
   ];
   const helps = await Promise.all(

@@ -1,0 +1,122 @@
+import { InputError } from "../../core/errors.ts";
+import { StepTable } from "../../core/serving/step-table.ts";
+import { cacheBytes } from "../../sim/cost/capacity.ts";
+import type { CostModel } from "../../sim/cost/cost-model.ts";
+import { type SimulationConfig, simulate } from "../../sim/simulation.ts";
+import { partsNamed } from "../run/configuration.ts";
+import { describe, simulatedFrom, simulationConfig } from "../run/simulation.ts";
+import type { SimulationOptions } from "../run/simulation-options.ts";
+import type { RecordedRun, RequestTimes } from "./recorded-run.ts";
+
+/** The simulation of a recorded run: preset `vllm` with the run's model, GPU, parallelism, limits and number of blocks. */
+export interface RecordedSystem {
+  readonly config: SimulationConfig;
+  /** As in a report of `kvlab replay --target sim`. */
+  readonly description: ReturnType<typeof describe>;
+}
+
+/** The block that vLLM never allocates: its id stands for blocks that are not needed any more. */
+const nullBlocks = 1;
+
+/** @throws InputError if the simulator cannot represent the run */
+export async function recordedSystem(
+  { engine, folder, trace }: RecordedRun,
+  choice: Pick<SimulationOptions, "cost" | "efficiency"> = {},
+): Promise<RecordedSystem> {
+  const { dataParallel, pipelineParallel, blockTokens, maxTokens } = engine;
+  if (pipelineParallel > 1)
+    throw new InputError(`${folder}: pipeline_parallel_size is ${pipelineParallel}, and only 1 can be simulated`);
+  if (dataParallel > 1)
+    throw new InputError(`${folder}: data_parallel_size is ${dataParallel}, and only 1 can be simulated`);
+  const options: SimulationOptions = {
+    ...{ model: engine.model, gpu: engine.gpu, tp: engine.tensorParallel, gpuMemory: engine.memoryShare },
+    ...choice,
+  };
+  const simulated = await simulatedFrom(options, trace);
+  const parts = await partsNamed({ preset: "vllm", ...(!engine.prefixCaching && { index: "none" }) }, {}, "sim");
+  const { model: shape, hardware, tensorParallel, gpuMemory, kvBytesPerToken } = simulated;
+  const bytes = () => cacheBytes({ shape, hardware, tensorParallel, memoryShare: gpuMemory, stepTokens: maxTokens });
+  const blocks = engine.blocks ?? Math.floor(bytes() / kvBytesPerToken / blockTokens);
+  const config = {
+    ...parts,
+    blockTokens,
+    blocks: blocks - nullBlocks,
+    schedulerOptions: {
+      ...parts.schedulerOptions,
+      "max-num-seqs": engine.maxSequences,
+      "max-num-batched-tokens": maxTokens,
+      "async-scheduling": Number(engine.asyncScheduling),
+      "reserve-full-isl": Number(engine.reservesFullPrompt),
+    },
+    seed: 1,
+  };
+  return { config: await simulationConfig(config, simulated), description: describe(simulated) };
+}
+
+/** The requests of a recorded run, simulated. Times in ns. */
+export interface SimulatedRequests {
+  readonly steps: StepTable;
+  /** Start of the first step of the request's replica after the arrival. */
+  readonly queuedNs: Float64Array;
+  readonly firstTokenNs: Float64Array;
+  readonly finishedNs: Float64Array;
+  readonly preemptions: number;
+  readonly hitTokens: number;
+}
+
+/** Simulates the requests, with the system's cost model or another one. @throws InputError if a request is refused */
+export function simulateRequests(
+  { trace, folder }: RecordedRun,
+  { config }: RecordedSystem,
+  cost: (replica: number) => CostModel = config.cost,
+): SimulatedRequests {
+  const steps = new StepTable();
+  const { arrivals, replicas } = simulate(trace, { ...config, cost, observers: [steps] });
+  const { arrivalNs, firstTokenNs, finishedNs, replica, refused } = arrivals.batches[0].outcomes;
+  const row = refused.indexOf(1);
+  if (row >= 0) throw new InputError(`${folder}: request ${row} is refused by the simulated engine`);
+  const sum = (of: (counters: (typeof replicas)[number]["cache"]["counters"]) => number) =>
+    replicas.reduce((all, { cache }) => all + of(cache.counters), 0);
+  return {
+    steps,
+    queuedNs: nextStepStarts(arrivalNs, replica, steps),
+    firstTokenNs,
+    finishedNs,
+    preemptions: sum(({ preemptions }) => preemptions),
+    hitTokens: sum(({ hitTokens }) => hitTokens),
+  };
+}
+
+/** The times of simulated requests, defined as those of a recorded run. */
+export function timesOf(
+  { trace }: RecordedRun,
+  { queuedNs, firstTokenNs, finishedNs }: SimulatedRequests,
+): RequestTimes {
+  const startNs = queuedNs.reduce((least, ns) => Math.min(least, ns), Number.POSITIVE_INFINITY);
+  const ms = (times: Float64Array) => times.map((ns) => (ns - startNs) / 1e6);
+  return {
+    queuedMs: ms(queuedNs),
+    firstTokenMs: ms(firstTokenNs),
+    finishedMs: ms(finishedNs),
+    outputTokens: trace.outputTokens,
+  };
+}
+
+/** The start of the next step of its replica after each arrival, or the arrival if there is none. */
+function nextStepStarts(arrivalNs: Float64Array, replica: Int32Array, steps: StepTable): Float64Array {
+  const starts = new Map<number, number[]>();
+  steps.startNs.forEach((startNs, i) => {
+    const list = starts.get(steps.replica[i]) ?? [];
+    starts.set(steps.replica[i], list);
+    list.push(startNs);
+  });
+  // Arrivals are in ascending order, and so are the steps of a replica.
+  const next = new Map<number, number>();
+  return arrivalNs.map((at, row) => {
+    const list = starts.get(replica[row]) ?? [];
+    let step = next.get(replica[row]) ?? 0;
+    while (step < list.length && list[step] < at) step++;
+    next.set(replica[row], step);
+    return list[step] ?? at;
+  });
+}
