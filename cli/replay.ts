@@ -60,6 +60,8 @@ Examples:
     --gpu h200 --rate 5 --slo ttft=500ms,tpot=50ms
   kvlab replay trace.jsonl --target sim --replicas 4 \\
     --network client=2ms,router=0.2ms
+  kvlab replay trace.jsonl --target sim --prefill-replicas 1 \\
+    --decode-replicas 2 --kv-link 50GB/s,10us
   kvlab replay trace.jsonl --target ${defaultBackend.name} --pace real --live --events
 
 The default of --blocks is 10 % of the trace's distinct blocks; with --target

@@ -1,5 +1,6 @@
 import { type Command, Option } from "commander";
 import { InputError } from "../../core/errors.ts";
+import type { KvLink } from "../../core/serving/disaggregation.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { RoundTrips } from "../../core/serving/network.ts";
 import { backendNames } from "../../engine/backends.ts";
@@ -14,6 +15,7 @@ const positive = (name: string) => (text: string) => {
   throw new InputError(`${name} is ${text}, expected a number above 0`);
 };
 const replicaCount = wholeNumber("--replicas", 1, 4096);
+const poolSize = (option: string) => wholeNumber(option, 1, 2048);
 
 /** Adds the options of simulations and of real engines. */
 export function addSimulationOptions(command: Command): Command {
@@ -68,6 +70,14 @@ function addCommonOptions(command: Command): Command {
       namedNumber("--scheduler-option"),
     )
     .option("--router-option <NAME=N>", "option of the router (repeatable)", namedNumber("--router-option"))
+    .option(
+      "--prefill-replicas <N>",
+      "replicas for prefill only, instead of --replicas",
+      poolSize("--prefill-replicas"),
+    )
+    .option("--decode-replicas <N>", "replicas for decode only", poolSize("--decode-replicas"))
+    .option("--decode-router <NAME>", "router of the decode replicas (default: --router)")
+    .option("--kv-link <LINK>", "link that transfers KV to decode replicas (default: 50GB/s,10us)", kvLink)
     .option("--network <RTTS>", "round trips client to router to replica, such as client=2ms,router=0.2ms", network)
     .addOption(
       new Option("--loop <LOOP>", "open: recorded arrivals; closed: a turn follows the previous output").argParser(
@@ -143,6 +153,16 @@ function time(text: string): number | undefined {
   const [, number, unit] = /^(\d+(?:\.\d+)?) ?(ns|us|ms|s)$/.exec(text.trim()) ?? [];
   const value = Math.round(Number(number) * nsOf[unit ?? "ns"]);
   return Number.isSafeInteger(value) ? value : undefined;
+}
+
+/** `50GB/s,10us`; the latency may be left out. @throws InputError */
+function kvLink(text: string): KvLink {
+  const [rate, latency, ...more] = text.split(",");
+  const [, number, unit] = /^ *(\d+(?:\.\d+)?) ?([KMGT]i?B)\/s *$/i.exec(rate) ?? [];
+  const bytesPerS = Number(number) * (units[unit?.toLowerCase() ?? ""] ?? Number.NaN);
+  const latencyNs = latency === undefined ? 0 : time(latency);
+  if (bytesPerS > 0 && latencyNs !== undefined && more.length === 0) return { bytesPerS, latencyNs };
+  throw new InputError(`--kv-link is "${text}", expected a bandwidth and a latency, such as 50GB/s,10us`);
 }
 
 /** `client=2ms,router=0.2ms`. @throws InputError */

@@ -13,13 +13,22 @@ export function engineRows(report: RunReport): [string, string][] {
   if (!simulation) return realEngineRows(report);
   const { model, gpu, tensorParallel, cost, costNote, replicas, router } = simulation;
   const devices = tensorParallel === 1 ? gpu : `${tensorParallel} × ${gpu}`;
-  const cluster = replicas === 1 ? "" : `; ${replicas} replicas, router ${colors.bold(router ?? "none")}`;
+  const cluster = replicas === 1 ? "" : `; ${clusterText(simulation, router ?? "none")}`;
   const engine =
     cost === "roofline"
       ? `${colors.bold(model)} on ${devices}${cluster}`
       : `step times from ${colors.bold(cost)}, memory of ${model} on ${devices}${cluster}`;
   const note: [string, string][] = costNote === null ? [] : [["note", colors.yellow(costNote)]];
   return [["engine", engine], ...note, ...stepRows(policy), ...networkRows(simulation), ...loadRows(simulation)];
+}
+
+function clusterText({ replicas, disaggregation }: NonNullable<RunReport["simulation"]>, router: string): string {
+  if (!disaggregation) return `${replicas} replicas, router ${colors.bold(router)}`;
+  const { prefillReplicas, decodeReplicas, decodeRouter, link } = disaggregation;
+  const pool = (count: number, role: string, name: string) =>
+    `${count} ${role} ${count === 1 ? "replica" : `replicas (router ${colors.bold(name)})`}`;
+  const { bytesPerS, latencyNs } = link;
+  return `${pool(prefillReplicas, "prefill", router)}, ${pool(decodeReplicas, "decode", decodeRouter)}, KV over links of ${bytesPerS / 1e9} GB/s, ${duration(latencyNs / 1e6)}`;
 }
 
 function networkRows({ network }: NonNullable<RunReport["simulation"]>): [string, string][] {
@@ -68,7 +77,14 @@ function realEngineRows({ engine, policy, target }: RunReport): [string, string]
 /** Latency, throughput, SLO and replicas. */
 export function simulationSummary(report: RunReport): string[] {
   if (!report.latency) return [];
-  return [latencies(report), throughputs(report), offered(report), ...objectives(report), ...replicas(report)];
+  return [
+    latencies(report),
+    throughputs(report),
+    offered(report),
+    ...objectives(report),
+    ...replicas(report),
+    ...transferRows(report),
+  ];
 }
 
 const latencyMeanings = {
@@ -141,13 +157,28 @@ function objectives({ slo }: RunReport): string[] {
 /** Most rows of the table of replicas. */
 const mostRows = 16;
 
-function replicas({ cluster }: RunReport): string[] {
+/** Transfers of KV to decode replicas. */
+function transferRows({ transfers }: RunReport): string[] {
+  if (!transfers) return [];
+  const { count, tokens, reusedTokens, bytes, queueMs, delayMs } = transfers;
+  const times = (each: Distribution | null) => (each ? `mean ${duration(each.mean)}, p99 ${duration(each.p99)}` : "–");
+  const rows = [
+    ["requests", approximate(count), ""],
+    ["tokens", approximate(tokens), colors.dim(`${approximate(reusedTokens)} more were cached by the decode replica`)],
+    ["bytes", `${approximate(bytes / 1e9)} GB`, ""],
+    ["wait for link", times(queueMs), ""],
+    ["delay", times(delayMs), colors.dim("first token to arrival of the KV")],
+  ];
+  return [`${colors.bold("Transfers")}\n${aligned(rows, "lll")}`];
+}
+
+function replicas({ cluster, transfers }: RunReport): string[] {
   if (!cluster || cluster.replicas.length === 1) return [];
   const { imbalance, duplicated } = cluster;
   const rows = cluster.replicas
     .slice(0, mostRows)
-    .map(({ requests, hitRatioToken, utilisation, steps }, i) => [
-      String(i),
+    .map(({ requests, hitRatioToken, utilisation, steps, role }, i) => [
+      role === undefined ? String(i) : `${i} ${role}`,
       approximate(requests),
       hitRatioToken.toFixed(4),
       percent(utilisation),
@@ -156,7 +187,10 @@ function replicas({ cluster }: RunReport): string[] {
   const header = ["replica", "requests", "hit ratio (token)", "busy", "steps"].map((cell) => colors.dim(cell));
   const more =
     cluster.replicas.length > mostRows ? `\n  … ${counted(cluster.replicas.length - mostRows, "more replica")}` : "";
-  const balance = `The busiest replica has ${imbalance.toFixed(2)} times the mean number of requests; ${percent(duplicated)} of cached prompt blocks are also cached by another replica.`;
+  const busiest = `The busiest replica has ${imbalance.toFixed(2)} times the mean number of requests`;
+  const balance = transfers
+    ? `${busiest} of its pool. Hits of decode replicas are tokens that need no transfer; hits of the whole run are those of prefill replicas.`
+    : `${busiest}; ${percent(duplicated)} of cached prompt blocks are also cached by another replica.`;
   return [
     `${colors.bold("Replicas")}\n${aligned([header, ...rows], "lrrrr")}${more}\n${wrapped(balance, 2, 2).replace(/^/, "  ")}`,
   ];

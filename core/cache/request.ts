@@ -113,6 +113,8 @@ export class Sequence implements SequenceView {
   swappedTokens = 0;
   /** Tokens that are swapped in before the step that is being planned. */
   restoredTokens = 0;
+  /** Tokens whose KV is on its prefill replica, while the request waits on its decode replica. */
+  remoteTokens = 0;
   /** Whether it is in the step that is being planned or under way. */
   inStep = false;
   /** Tokens that this step computes; 0 if the logits are stored. */
@@ -143,7 +145,7 @@ export class Sequence implements SequenceView {
     this.blocks.clear();
     this.maxHitBlocks = unlimitedHits;
     this.cachedTokens = this.computedTokens = this.generatedTokens = this.preemptions = this.stepTokens = 0;
-    this.swappedTokens = this.restoredTokens = 0;
+    this.swappedTokens = this.restoredTokens = this.remoteTokens = 0;
     this.inStep = false;
     this.counted = false;
   }

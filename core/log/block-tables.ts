@@ -39,7 +39,19 @@ export class BlockTables {
         this.#tables.delete(event.request);
         break;
       default:
-        ignore<"miss" | "step" | "publish" | "release" | "evict" | "drop" | "clear" | "swapOut" | "swapIn">(event);
+        ignore<
+          | "miss"
+          | "step"
+          | "publish"
+          | "release"
+          | "evict"
+          | "drop"
+          | "clear"
+          | "swapOut"
+          | "swapIn"
+          | "send"
+          | "receive"
+        >(event);
     }
   }
 

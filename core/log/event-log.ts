@@ -92,6 +92,14 @@ export class EventLog {
     this.add(EventKind.swapIn, timeNs, request, -1, tokens, blocks);
   }
 
+  send(timeNs: Nanos, request: number, tokens: number, blocks: number): void {
+    this.add(EventKind.send, timeNs, request, -1, tokens, blocks);
+  }
+
+  receive(timeNs: Nanos, request: number, tokens: number, blocks: number): void {
+    this.add(EventKind.receive, timeNs, request, -1, tokens, blocks);
+  }
+
   clear(timeNs: Nanos, blocks: number): void {
     this.add(EventKind.clear, timeNs, -1, -1, blocks, -1);
   }

@@ -95,6 +95,8 @@ export class EventRecord {
         break;
       case EventKind.swapOut:
       case EventKind.swapIn:
+      case EventKind.send:
+      case EventKind.receive:
         this.tokens = key;
         this.blocks = value;
         break;
@@ -139,6 +141,8 @@ export function rowOf(event: LogEvent): EventRow {
       return { block, key: event.blocks, value: -1 };
     case "swapOut":
     case "swapIn":
+    case "send":
+    case "receive":
       return { block, key: event.tokens, value: event.blocks };
   }
 }

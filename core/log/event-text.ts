@@ -74,5 +74,9 @@ function predicateOf({ event, users }: LoggedEvent, names: EventNames): string {
       return `is swapped out to host memory: ${counted(event.tokens, "token")}, ${counted(event.blocks, "block")}`;
     case "swapIn":
       return `is swapped in from host memory: ${counted(event.tokens, "token")}, ${counted(event.blocks, "block")}`;
+    case "send":
+      return `begins the transfer to its decode replica: ${counted(event.tokens, "token")}, ${counted(event.blocks, "block")}`;
+    case "receive":
+      return `has its KV transferred from its prefill replica: ${counted(event.tokens, "token")}, ${counted(event.blocks, "block")}`;
   }
 }

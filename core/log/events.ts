@@ -23,6 +23,8 @@ export const EventKind = {
   unpin: 17,
   swapOut: 18,
   swapIn: 19,
+  send: 20,
+  receive: 21,
 } as const;
 export type EventName = keyof typeof EventKind;
 export const eventNames = Object.keys(EventKind) as EventName[];
@@ -86,13 +88,17 @@ export type LogEvent =
   /** The blocks of a preempted sequence are copied to host memory. */
   | Event<"swapOut", { tokens: number; blocks: number }>
   /** The tokens that are not cached are copied back to the device. */
-  | Event<"swapIn", { tokens: number; blocks: number }>;
+  | Event<"swapIn", { tokens: number; blocks: number }>
+  /** Prefill replica: the link begins to transfer the tokens that the decode replica's cache does not have. */
+  | Event<"send", { tokens: number; blocks: number }>
+  /** Decode replica: the transferred tokens are in their blocks. */
+  | Event<"receive", { tokens: number; blocks: number }>;
 export type EventOf<Name extends EventName> = Extract<LogEvent, { readonly name: Name }>;
 
 /** Kinds of events without a physical block. */
 export type WithoutBlock =
   | ("admit" | "miss" | "step" | "finish" | "refuse")
-  | ("preempt" | "clear" | "unpin" | "swapOut" | "swapIn");
+  | ("preempt" | "clear" | "unpin" | "swapOut" | "swapIn" | "send" | "receive");
 
 /**
  * The default case of a reader's `switch` over an event's name: lists the kinds that the reader does not use. An event of

@@ -64,9 +64,20 @@ export class KvEventReader {
           this.#paths.delete(event.request);
           break;
         default:
-          ignore<"admit" | "miss" | "allocate" | "copy" | "step" | "release" | "pin" | "unpin" | "swapOut" | "swapIn">(
-            event,
-          );
+          ignore<
+            | "admit"
+            | "miss"
+            | "allocate"
+            | "copy"
+            | "step"
+            | "release"
+            | "pin"
+            | "unpin"
+            | "swapOut"
+            | "swapIn"
+            | "send"
+            | "receive"
+          >(event);
       }
       this.#state.apply(event);
     }

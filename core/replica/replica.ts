@@ -30,6 +30,10 @@ export interface ReplicaListener {
   swappedIn?(sequence: Sequence, tokens: number): void;
   finished?(sequence: Sequence, now: Nanos): void;
   refused?(sequence: Sequence, why: string, now: Nanos): void;
+  /** Prefill only: the first token is generated, and others are to follow on another replica. */
+  prefilled?(sequence: Sequence, now: Nanos): void;
+  /** Blocks are allocated for a request whose prompt was computed elsewhere; `tokens` of it are not cached here. */
+  fetches?(sequence: Sequence, tokens: number, now: Nanos): void;
 }
 
 export interface ReplicaOptions {
@@ -45,6 +49,10 @@ export interface ReplicaOptions {
   readonly generation: "step" | "skip";
   /** Blocks of host memory for sequences that are swapped out; 0 by default. */
   readonly hostBlocks?: number;
+  /**
+   * Requests leave after their first token. Their blocks stay referenced until `release`, so that another replica can read them.
+   */
+  readonly isPrefillOnly?: boolean;
 }
 
 /**
@@ -66,6 +74,15 @@ export class Replica implements SchedulerContext, ReplicaView {
   /** For the lookup of a request that a router has not routed yet. */
   #routedSequence: Sequence | undefined;
   readonly hostBlocks: number;
+  readonly #isPrefillOnly: boolean;
+  /** Requests, by id, whose first token was generated here and whose blocks another replica has not read yet. */
+  readonly #sending = new Map<number, Sequence>();
+  /** Requests, by id, that have blocks for KV that is being transferred from another replica. */
+  readonly #receiving = new Map<number, Sequence>();
+  /** Requests that did not fit beside those in transfer; they wait again when a transfer ends. */
+  readonly #deferred: Sequence[] = [];
+  /** The plan admitted a request whose KV must be transferred first. */
+  #fetches = false;
   #usedHostBlocks = 0;
   /** All running sequences were in the last step. */
   #allInStep = false;
@@ -85,13 +102,18 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#listener = options.listener ?? {};
     this.#skip = options.generation === "skip";
     this.hostBlocks = options.hostBlocks ?? 0;
+    this.#isPrefillOnly = options.isPrefillOnly ?? false;
   }
 
-  /** Appends a request to the waiting queue. */
-  submit(request: Request, now: Nanos): Sequence {
+  /** Appends a request to the waiting queue; `isPrefilled`: another replica computed its prompt and first token. */
+  submit(request: Request, now: Nanos, isPrefilled = false): Sequence {
     // The one that finished first: an object that is not reused would keep its old request and the whole trace in memory.
     const sequence = this.#reusable.shift() ?? new Sequence(request);
     sequence.reset(request);
+    if (isPrefilled) {
+      sequence.generatedTokens = 1;
+      sequence.remoteTokens = request.inputTokens;
+    }
     this.cache.expectKeys(request.blocks.distinct);
     this.#waiting.append(sequence);
     this.#inputs.arrived();
@@ -99,9 +121,20 @@ export class Replica implements SchedulerContext, ReplicaView {
     return sequence;
   }
 
-  /** Whether no request waits or runs. */
+  /** Whether no request waits, runs or is in transfer. */
   get isIdle(): boolean {
-    return this.#waiting.count === 0 && this.running.length === 0;
+    return this.#waiting.count === 0 && this.running.length === 0 && this.#inTransfer + this.#deferred.length === 0;
+  }
+
+  get #inTransfer(): number {
+    return this.#sending.size + this.#receiving.size;
+  }
+
+  /** All sequences that reference blocks. */
+  *referencing(): Iterable<Sequence> {
+    yield* this.running;
+    yield* this.#sending.values();
+    yield* this.#receiving.values();
   }
 
   /** The next step; may be empty. The object is reused by the next call. */
@@ -109,10 +142,58 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#now = now;
     this.#plan.clear();
     this.#inputs.clear();
-    this.#limit = undefined;
-    this.#inputs.validity = this.#scheduler.plan(this) ?? undefined;
+    do {
+      this.#fetches = false;
+      this.#limit = undefined;
+      this.#inputs.validity = this.#scheduler.plan(this) ?? undefined;
+      // A scheduler that gives prefill priority returns after these admissions, which compute nothing.
+    } while (this.#fetches && this.#plan.isEmpty && this.running.length > 0);
     this.waitsFor = this.#waiting.count === 0 ? undefined : (this.#limit ?? "scheduler");
     return this.#plan;
+  }
+
+  /** The KV of the request has arrived from its prefill replica: it runs from now on. */
+  received(id: number, now: Nanos): void {
+    this.#now = now;
+    const sequence = this.#receiving.get(id);
+    assert(sequence !== undefined, "KV arrives for a request that has no blocks for it");
+    this.#receiving.delete(id);
+    const tokens = sequence.request.inputTokens - sequence.computedTokens;
+    this.#log?.receive(now, id, tokens, blocksOf(tokens, this.blockTokens));
+    sequence.stepTokens = tokens;
+    sequence.blocks.endCopy();
+    this.cache.scheduled(sequence, now);
+    this.cache.computed(sequence, true, now);
+    this.running.push(sequence);
+    this.#inputs.changes = true;
+    this.#resume(now);
+  }
+
+  /** The transfer of `tokens` tokens of the request to its decode replica begins. */
+  sends(id: number, tokens: number, now: Nanos): void {
+    assert(this.#sending.has(id), "a transfer begins from a replica that has not computed the prompt");
+    this.#log?.send(now, id, tokens, blocksOf(tokens, this.blockTokens));
+  }
+
+  /** The decode replica has the KV of the request, or has refused it: its blocks are released. */
+  release(id: number, now: Nanos): void {
+    this.#now = now;
+    const sequence = this.#sending.get(id);
+    assert(sequence !== undefined, "a request is released that has not been computed");
+    this.#sending.delete(id);
+    this.cache.finish(sequence, now);
+    this.#reusable.push(sequence);
+    this.#inputs.changes = true;
+    this.#resume(now);
+  }
+
+  /** Deferred requests wait again, in their order. */
+  #resume(now: Nanos): void {
+    for (const sequence of this.#deferred.splice(0)) {
+      this.#waiting.append(sequence);
+      this.#inputs.arrived();
+      this.#scheduler.arrived?.(sequence, now);
+    }
   }
 
   /** The step has run. */
@@ -130,6 +211,7 @@ export class Replica implements SchedulerContext, ReplicaView {
       const { request } = sequence;
       const done = result.finished ? result.finished[i] : sequence.generatedTokens >= request.outputTokens;
       if (done) this.#finish(sequence);
+      else if (this.#isPrefillOnly) this.#handOver(sequence);
     }
   }
 
@@ -236,6 +318,7 @@ export class Replica implements SchedulerContext, ReplicaView {
   admit(view: SequenceView, tokens = unlimitedTokens, spareBlocks = 0): boolean {
     const sequence = view as Sequence;
     this.#inputs.readCache();
+    if (sequence.remoteTokens > 0) return this.#admitPrefilled(sequence, spareBlocks);
     const swapped = sequence.swappedTokens;
     // Tokens that are still cached need not be swapped in.
     const restored = swapped === 0 ? 0 : Math.max(0, swapped - this.cache.cachedTokens(sequence));
@@ -294,6 +377,10 @@ export class Replica implements SchedulerContext, ReplicaView {
   refuse(view: SequenceView, why: string): void {
     const sequence = view as Sequence;
     this.#inputs.changes = true;
+    if (this.#inTransfer > 0 && this.#fits(sequence)) {
+      this.#defer(sequence);
+      return;
+    }
     if (sequence.inStep) this.#removeFromStep(sequence);
     if (this.running.includes(sequence)) this.#removeRunning(sequence);
     else this.#waiting.remove(sequence);
@@ -304,6 +391,60 @@ export class Replica implements SchedulerContext, ReplicaView {
 
   limitedBy(limit: AdmissionLimit): void {
     this.#limit = limit;
+  }
+
+  /**
+   * Admits a request whose prompt another replica has computed: the cached prefix is referenced, and blocks are allocated for the
+   * rest, which is transferred before the request runs. The blocks are not published before.
+   */
+  #admitPrefilled(sequence: Sequence, spareBlocks: number): boolean {
+    if (!this.cache.admit(sequence, unlimitedTokens, this.#now, spareBlocks)) return false;
+    this.#inputs.changes = true;
+    this.#waiting.remove(sequence);
+    const tokens = Math.max(0, sequence.remoteTokens - sequence.computedTokens);
+    sequence.remoteTokens = 0;
+    this.#listener.admitted?.(sequence, this.#now);
+    this.#listener.fetches?.(sequence, tokens, this.#now);
+    if (tokens > 0) {
+      this.#receiving.set(sequence.request.id, sequence);
+      this.#fetches = true;
+    } else {
+      this.running.push(sequence);
+      this.#addToStep(sequence, unlimitedTokens);
+    }
+    return true;
+  }
+
+  /** Whether an empty cache has enough blocks for the sequence. */
+  #fits(sequence: Sequence): boolean {
+    const { totalBlocks, lookup } = this.cache;
+    return (
+      totalBlocks === undefined ||
+      sequence.blocksUpTo(lookup.reservedTokens(sequence, sequence.knownTokens)) <= totalBlocks
+    );
+  }
+
+  /**
+   * Schedulers refuse a request that does not fit although none runs. Requests in transfer do not run and reference blocks: the
+   * request waits again when one of them has left.
+   */
+  #defer(sequence: Sequence): void {
+    if (this.running.includes(sequence)) {
+      if (sequence.inStep) this.#removeFromStep(sequence);
+      this.#removeRunning(sequence);
+      this.cache.preempt(sequence, this.#now);
+    } else {
+      this.#waiting.remove(sequence);
+    }
+    this.#deferred.push(sequence);
+  }
+
+  /** The request has its first token and continues on another replica. */
+  #handOver(sequence: Sequence): void {
+    this.#removeRunning(sequence);
+    this.#sending.set(sequence.request.id, sequence);
+    this.#listener.prefilled?.(sequence, this.#now);
+    this.#scheduler.finished?.(sequence, this.#now);
   }
 
   /** Records that the computed tokens of the sequence are in host memory. */

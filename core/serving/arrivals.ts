@@ -17,6 +17,8 @@ export class TraceBatch {
   /** Recorded arrival times, at speed 1. */
   #recordedNs: Float64Array | undefined;
   #trace: Trace | undefined;
+  /** The same with `maxOutputTokens` of 1. */
+  #prefillTrace: Trace | undefined;
   #columns: BlockColumns | undefined;
   /** Requests that have not ended. */
   #left: number;
@@ -43,6 +45,13 @@ export class TraceBatch {
   request(row: number): Request {
     const { trace, columns } = this.#live;
     return new Request(this.firstId + row, trace, row, columns);
+  }
+
+  /** The request as its prefill replica reads it: the client's limit is one output token. */
+  prefillRequest(row: number): Request {
+    const { trace, columns } = this.#live;
+    this.#prefillTrace ??= { ...trace, maxOutputTokens: trace.maxOutputTokens.map((tokens) => Math.min(tokens, 1)) };
+    return new Request(this.firstId + row, this.#prefillTrace, row, columns);
   }
 
   /** The trace and its content ids, until all requests have ended. */
@@ -73,7 +82,7 @@ export class TraceBatch {
   /** One of its requests has ended; with the last one the trace is released. */
   ended(keepsContents: boolean): void {
     if (--this.#left > 0) return;
-    this.#trace = this.#recordedNs = undefined;
+    this.#trace = this.#prefillTrace = this.#recordedNs = undefined;
     if (!keepsContents) this.#columns = undefined;
   }
 }

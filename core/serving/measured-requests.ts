@@ -1,4 +1,6 @@
+import type { Nanos } from "../trace/trace.ts";
 import type { Arrivals } from "./arrivals.ts";
+import type { TransferTable } from "./disaggregation.ts";
 import { never, type Outcomes } from "./outcomes.ts";
 import type { TimedReplica } from "./timed-replica.ts";
 
@@ -6,6 +8,10 @@ import type { TimedReplica } from "./timed-replica.ts";
 export interface Served {
   readonly replicas: readonly TimedReplica[];
   readonly arrivals: Arrivals;
+  /** With separate replicas for prefill and decode. */
+  readonly transfers: TransferTable | undefined;
+  /** Delay between a replica and the client. */
+  readonly returnNs: Nanos;
 }
 
 /** Requests after the first `warmup` ones of the trace that have ended; in a run that was stopped, others have not. */

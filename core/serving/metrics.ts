@@ -46,15 +46,27 @@ export interface ReplicaMetrics {
   /** Share of the makespan in which a step ran. */
   readonly utilisation: number;
   readonly steps: number;
+  /** With separate replicas for prefill and decode. */
+  readonly role?: "prefill" | "decode";
 }
 
 /** Metrics of several replicas. */
 export interface ClusterMetrics {
   readonly replicas: readonly ReplicaMetrics[];
-  /** Requests of the busiest replica ÷ mean. */
+  /** Requests of the busiest replica ÷ mean; with separate replicas for prefill and decode, of the less balanced pool. */
   readonly imbalance: number;
-  /** Share of the prompt blocks cached at the end that are copies: all but one of each content. */
+  /**
+   * Share of the prompt blocks cached at the end that are copies: all but one of each content. Caches of decode replicas do not
+   * count.
+   */
   readonly duplicated: number;
+}
+
+/** Requests of the busiest replica ÷ mean; 1 if there are none. */
+function imbalanceOf(replicas: readonly ReplicaMetrics[]): number {
+  const requests = replicas.map((each) => each.requests);
+  const total = requests.reduce((sum, count) => sum + count, 0);
+  return total === 0 ? 1 : (Math.max(...requests) * replicas.length) / total;
 }
 
 const msPerNs = 1e-6;
@@ -162,7 +174,7 @@ export class Metrics {
   cluster(): ClusterMetrics {
     const { replicas } = this.#run;
     const makespanNs = this.makespanS * 1e9;
-    const metrics = replicas.map(({ cache: { counters }, busyNs, stepCount }) => ({
+    const metrics = replicas.map(({ cache: { counters }, busyNs, stepCount, isPrefill }) => ({
       requests: counters.lookups,
       lookupTokens: counters.lookupTokens,
       hitTokens: counters.hitTokens,
@@ -170,12 +182,14 @@ export class Metrics {
       // Warm-up requests may run longer than the last measured one.
       utilisation: makespanNs === 0 ? 0 : Math.min(1, busyNs / makespanNs),
       steps: stepCount,
+      ...(this.#run.transfers && { role: isPrefill ? ("prefill" as const) : ("decode" as const) }),
     }));
-    const requests = metrics.map((each) => each.requests);
-    const total = requests.reduce((sum, count) => sum + count, 0);
+    const pools = (["prefill", "decode", undefined] as const).map((role) =>
+      metrics.filter((each) => each.role === role),
+    );
     return {
       replicas: metrics,
-      imbalance: total === 0 ? 1 : (Math.max(...requests) * replicas.length) / total,
+      imbalance: Math.max(...pools.map(imbalanceOf)),
       duplicated: copyRatio(replicas, this.#run.arrivals),
     };
   }

@@ -1,5 +1,6 @@
 import { audit } from "../cache/audit.ts";
 import type { KvCache } from "../cache/kv-cache.ts";
+import type { Request } from "../cache/request.ts";
 import { assert, InputError, PolicyError } from "../errors.ts";
 import { EventLog } from "../log/event-log.ts";
 import type { FutureView, Router } from "../plugins/index.ts";
@@ -14,12 +15,13 @@ import { usableBlocksOf } from "../replica/replay.ts";
 import type { BlockColumns, BlockKeys } from "../trace/content.ts";
 import type { Nanos, Trace } from "../trace/trace.ts";
 import { type ArrivalOptions, Arrivals, type TraceBatch } from "./arrivals.ts";
+import { Disaggregation, type DisaggregationConfig, type TransferTable } from "./disaggregation.ts";
 import { EventQueue } from "./event-queue.ts";
 import { Network, type RoundTrips } from "./network.ts";
 import { fanOut, type StepObserver } from "./observers.ts";
 import type { StepLoadExtension } from "./step-load.ts";
 import { TimeSeries } from "./time-series.ts";
-import { TimedReplica } from "./timed-replica.ts";
+import { type DisaggregatedListener, TimedReplica } from "./timed-replica.ts";
 
 /** The options that virtual and real time share. */
 export interface ServingConfig extends CacheConfig, SchedulerConfig {
@@ -29,6 +31,8 @@ export interface ServingConfig extends CacheConfig, SchedulerConfig {
   readonly arrivals?: ArrivalOptions;
   /** Latency between clients, router and replicas; absent: none. */
   readonly network?: RoundTrips | undefined;
+  /** Prefill and decode on separate replicas; `router` then chooses among the prefill replicas. */
+  readonly disaggregation?: DisaggregationConfig | undefined;
   /** Host memory for swapped sequences, in blocks per replica. */
   readonly hostBlocks?: number;
   /** Leading requests that are served but in no metric. */
@@ -57,11 +61,14 @@ export interface StepRunner extends StepObserver {
   start(replica: TimedReplica, nowNs: Nanos, horizonNs: Nanos): Nanos | undefined;
 }
 
-/** A message between client, router and replica, about one request: it is delivered after the latency of its network. */
-const Message = { toRouter: 0, toReplica: 1, endToRouter: 2, endToClient: 3 } as const;
+/** A message between client, router and replicas about one request, delivered after the latency of its network or link. */
+const Message = {
+  ...{ toRouter: 0, toReplica: 1, endToRouter: 2, endToClient: 3 },
+  ...{ prefilledToRouter: 4, toDecodeReplica: 5, transferStart: 6, transferEnd: 7, release: 8 },
+} as const;
 type Message = (typeof Message)[keyof typeof Message];
 /** Above the number of kinds of messages. */
-const messageKinds = 8;
+const messageKinds = 16;
 
 /**
  * The serving loop of simulator and engine. Everything happens in the order of time, and at one time in this order: steps end
@@ -87,10 +94,15 @@ export abstract class Serving<Runner extends StepRunner> {
   /** Messages in a network: request · `messageKinds` + kind. */
   readonly #messages = new EventQueue();
   readonly #network: Network | undefined;
+  readonly #disaggregation: Disaggregation | undefined;
+  /** With disaggregation: requests with a first token that no decode replica has admitted or refused. */
+  readonly #fetching = new Set<number>();
   /** Replicas that may plan a step now. */
   readonly #ready: TimedReplica[] = [];
   readonly #stepped: TimedReplica[] = [];
+  /** The replicas that the router chooses from, and with disaggregation those of the decode router. */
   #views: readonly TimedReplica["replica"][] = [];
+  #decodeViews: readonly TimedReplica["replica"][] = [];
   #keys: BlockKeys | undefined;
   #isWarm = false;
 
@@ -100,6 +112,17 @@ export abstract class Serving<Runner extends StepRunner> {
     // Which contents several replicas have cached is found by matching the prompts of ended requests.
     this.arrivals = new Arrivals(config.arrivals, (config.replicas ?? 1) > 1, config.network !== undefined);
     this.#network = config.network && new Network(config.network);
+    this.#disaggregation = config.disaggregation && new Disaggregation(config.disaggregation, config.replicas ?? 1);
+  }
+
+  /** Delay between a replica and the client. */
+  get returnNs(): Nanos {
+    return this.#network?.returnNs ?? 0;
+  }
+
+  /** Transfers between replicas; undefined without disaggregation. */
+  get transfers(): TransferTable | undefined {
+    return this.#disaggregation?.transfers;
   }
 
   /** Adds requests. Policies that read the future read the first trace only, so that it must then be the whole one. */
@@ -215,19 +238,32 @@ export abstract class Serving<Runner extends StepRunner> {
       case Message.endToClient:
         this.#notifyClient(id, nowNs);
         return;
+      case Message.prefilledToRouter:
+        this.#routeDecode(id, nowNs);
+        return;
+      case Message.toDecodeReplica:
+        this.#submitPrefilled(id, nowNs);
+        return;
+      case Message.transferStart:
+        this.#beginTransfer(id, nowNs);
+        return;
+      case Message.transferEnd:
+        this.#endTransfer(id, nowNs);
+        return;
+      case Message.release:
+        this.#releasePrefilled(id, nowNs);
+        return;
     }
   }
 
   /** The router chooses the replica of the request. */
   #route(id: number, nowNs: Nanos): void {
     const { router } = this.#config;
-    const { length } = this.replicas;
     const batch = this.arrivals.batchOf(id);
     const row = id - batch.firstId;
     batch.received(row, nowNs);
-    const number = router?.route(batch.request(row), this.#views, nowNs) ?? 0;
-    if (!(Number.isInteger(number) && number >= 0 && number < length))
-      throw new PolicyError(`the router chose replica ${number} of ${length}`);
+    const number = router?.route(this.#prefillRequest(batch, row), this.#views, nowNs) ?? 0;
+    checkRoute(number, this.#views.length);
     batch.outcomes.replica[row] = number;
     if (this.#network) this.#send(Message.toReplica, id, nowNs + this.#network.toReplicaNs);
     else this.#submit(id, nowNs);
@@ -239,8 +275,60 @@ export abstract class Serving<Runner extends StepRunner> {
     const row = id - batch.firstId;
     batch.received(row, nowNs);
     const replica = this.replicas[batch.outcomes.replica[row]];
-    replica.submit(batch.request(row), nowNs);
+    replica.submit(this.#prefillRequest(batch, row), nowNs);
     if (!replica.isBusy) this.#setReady(replica);
+  }
+
+  /** The request as the replica gets it that computes its prompt. */
+  #prefillRequest(batch: TraceBatch, row: number): Request {
+    return this.#disaggregation ? batch.prefillRequest(row) : batch.request(row);
+  }
+
+  /** The router has been notified of a first token, and chooses the decode replica. */
+  #routeDecode(id: number, nowNs: Nanos): void {
+    const { decodeRouter, prefillReplicas } = this.#config.disaggregation!;
+    const batch = this.arrivals.batchOf(id);
+    this.#notifyRouter(id, nowNs);
+    const number = decodeRouter?.route(batch.request(id - batch.firstId), this.#decodeViews, nowNs) ?? 0;
+    checkRoute(number, this.#decodeViews.length);
+    this.#disaggregation!.assign(id, prefillReplicas + number);
+    this.#send(Message.toDecodeReplica, id, nowNs + (this.#network?.toReplicaNs ?? 0));
+  }
+
+  #submitPrefilled(id: number, nowNs: Nanos): void {
+    const batch = this.arrivals.batchOf(id);
+    const replica = this.#decodeReplicaOf(id);
+    replica.submitPrefilled(batch.request(id - batch.firstId), nowNs);
+    if (!replica.isBusy) this.#setReady(replica);
+  }
+
+  #beginTransfer(id: number, nowNs: Nanos): void {
+    const { transfers } = this.#disaggregation!;
+    const row = this.#disaggregation!.rowOf(id);
+    this.replicas[transfers.from[row]].replica.sends(id, transfers.tokens[row], nowNs);
+    this.#send(Message.transferEnd, id, transfers.endNs[row]);
+  }
+
+  #endTransfer(id: number, nowNs: Nanos): void {
+    this.#disaggregation!.transferred(id);
+    this.#releasePrefilled(id, nowNs);
+    const replica = this.#decodeReplicaOf(id);
+    replica.received(id, nowNs);
+    if (!replica.isBusy) this.#setReady(replica);
+  }
+
+  /** The prefill replica releases the blocks of the request. */
+  #releasePrefilled(id: number, nowNs: Nanos): void {
+    const batch = this.arrivals.batchOf(id);
+    const replica = this.replicas[batch.outcomes.replica[id - batch.firstId]];
+    replica.release(id, nowNs);
+    if (!replica.isBusy) this.#setReady(replica);
+  }
+
+  #decodeReplicaOf(id: number): TimedReplica {
+    const number = this.#disaggregation!.decodeReplicaOf(id);
+    assert(number !== undefined, "a request has no decode replica");
+    return this.replicas[number];
   }
 
   #setReady(replica: TimedReplica): void {
@@ -248,16 +336,21 @@ export abstract class Serving<Runner extends StepRunner> {
   }
 
   /**
-   * The earliest time of the next arrival or message. In a closed loop a step that ends on another replica may cause an arrival.
+   * The earliest time of the next arrival or message. In a closed loop and with disaggregation, a step
+   * that ends on another replica may cause one.
    */
   #horizonNs(nowNs: Nanos, areOthersStarted: boolean): Nanos {
-    if (!this.arrivals.isClosed) return Math.min(this.arrivals.nextNs, this.#messages.nextNs);
+    const isOpen = !this.arrivals.isClosed && this.#disaggregation === undefined;
+    if (isOpen) return Math.min(this.arrivals.nextNs, this.#messages.nextNs);
     return areOthersStarted ? this.nextNs : nowNs;
   }
 
   /** A request has finished on its replica, or was refused there. */
   #ended(batch: TraceBatch, row: number, nowNs: Nanos): void {
     const id = batch.firstId + row;
+    const decoded = this.#disaggregation?.decodeReplicaOf(id);
+    // Refused before its transfer.
+    if (decoded !== undefined && this.#fetching.delete(id)) this.#send(Message.release, id, nowNs);
     if (this.#network) {
       this.#send(Message.endToRouter, id, nowNs + this.#network.fromReplicaNs);
       return;
@@ -266,12 +359,18 @@ export abstract class Serving<Runner extends StepRunner> {
     this.#notifyClient(id, nowNs);
   }
 
+  /** Notifies the router of an end: of the prefill, or of the request on its decode replica or its only replica. */
   #notifyRouter(id: number, nowNs: Nanos): void {
-    const { router } = this.#config;
-    if (router?.finished === undefined) return;
+    const { router, disaggregation } = this.#config;
     const batch = this.arrivals.batchOf(id);
     const row = id - batch.firstId;
-    router.finished(batch.request(row), batch.outcomes.replica[row], nowNs);
+    const decoded = this.#disaggregation?.decodeReplicaOf(id);
+    if (decoded === undefined) {
+      router?.finished?.(this.#prefillRequest(batch, row), batch.outcomes.replica[row], nowNs);
+    } else {
+      disaggregation!.decodeRouter?.finished?.(batch.request(row), decoded - disaggregation!.prefillReplicas, nowNs);
+      this.#disaggregation!.ended(id);
+    }
   }
 
   #notifyClient(id: number, nowNs: Nanos): void {
@@ -304,20 +403,51 @@ export abstract class Serving<Runner extends StepRunner> {
           scheduler: createScheduler(config, cache.rules, number),
           series: this.series,
           hostBlocks: config.hostBlocks ?? 0,
-          returnNs: this.#network?.returnNs ?? 0,
+          returnNs: this.returnNs,
           windowTokens: runner.windowTokens,
           calls: runner.calls,
           decidesEnds: runner.decidesEnds ?? false,
           observer: fanOut([runner, ...(config.observers ?? [])]),
           before: config.before,
-          audit: config.audit ? (replica) => audit(cache, replica.running) : undefined,
+          audit: config.audit ? (replica) => audit(cache, replica.referencing()) : undefined,
           batchOf: (id) => this.arrivals.batchOf(id),
           ended: (batch, row, nowNs) => this.#ended(batch, row, nowNs),
+          disaggregated: this.#disaggregated(number),
         }),
       );
     }
-    this.#views = this.replicas.map(({ replica }) => replica);
+    const views = this.replicas.map(({ replica }) => replica);
+    const prefillReplicas = config.disaggregation?.prefillReplicas ?? views.length;
+    this.#views = views.slice(0, prefillReplicas);
+    this.#decodeViews = views.slice(prefillReplicas);
   }
+
+  #disaggregated(replica: number): DisaggregatedListener | undefined {
+    const disaggregation = this.#disaggregation;
+    if (disaggregation === undefined) return undefined;
+    return {
+      isPrefill: disaggregation.isPrefill(replica),
+      prefilled: (id, nowNs) => {
+        this.#fetching.add(id);
+        this.#send(Message.prefilledToRouter, id, nowNs + (this.#network?.fromReplicaNs ?? 0));
+      },
+      fetches: (id, tokens, cachedTokens, nowNs) => {
+        this.#fetching.delete(id);
+        if (tokens === 0) {
+          this.#send(Message.release, id, nowNs);
+          return;
+        }
+        const { outcomes, firstId } = this.arrivals.batchOf(id);
+        const row = disaggregation.queue(id, outcomes.replica[id - firstId], replica, tokens, cachedTokens, nowNs);
+        this.#send(Message.transferStart, id, disaggregation.transfers.startNs[row]);
+      },
+    };
+  }
+}
+
+function checkRoute(number: number, replicas: number): void {
+  if (Number.isInteger(number) && number >= 0 && number < replicas) return;
+  throw new PolicyError(`the router chose replica ${number} of ${replicas}`);
 }
 
 const byNumber = (a: TimedReplica, b: TimedReplica) => a.number - b.number;

@@ -32,6 +32,16 @@ export interface TimedReplicaParts {
   readonly audit?: ((replica: Replica) => void) | undefined;
   batchOf(id: number): TraceBatch;
   ended(batch: TraceBatch, row: number, nowNs: Nanos): void;
+  /** The callbacks of a replica in a disaggregated cluster. */
+  readonly disaggregated?: DisaggregatedListener | undefined;
+}
+
+export interface DisaggregatedListener {
+  readonly isPrefill: boolean;
+  /** The first token of the request was generated. */
+  prefilled(request: number, nowNs: Nanos): void;
+  /** Blocks are allocated for the request, which has `tokens` tokens to fetch, and `cachedTokens` in the cache. */
+  fetches(request: number, tokens: number, cachedTokens: number, nowNs: Nanos): void;
 }
 
 /**
@@ -87,8 +97,28 @@ export class TimedReplica {
       finished: (sequence: Sequence, nowNs: Nanos) => this.#ended(sequence, nowNs, undefined),
       refused: (sequence: Sequence, why: string, nowNs: Nanos) => this.#ended(sequence, nowNs, why),
     };
-    this.replica = new Replica({ cache, scheduler, log, generation: "step", hostBlocks, listener });
+    const { disaggregated } = parts;
+    this.replica = new Replica({
+      ...{ cache, scheduler, log, generation: "step", hostBlocks },
+      ...(disaggregated && { isPrefillOnly: disaggregated.isPrefill }),
+      listener: {
+        ...listener,
+        ...(disaggregated && {
+          prefilled: (sequence: Sequence, nowNs: Nanos) => {
+            this.#addPreemptions(sequence);
+            disaggregated.prefilled(sequence.request.id, nowNs);
+          },
+          fetches: ({ request, cachedTokens }: Sequence, tokens: number, nowNs: Nanos) =>
+            disaggregated.fetches(request.id, tokens, cachedTokens, nowNs),
+        }),
+      },
+    });
     this.#readLevels(0);
+  }
+
+  /** Whether it computes prompts and first tokens only. */
+  get isPrefill(): boolean {
+    return this.#parts.disaggregated?.isPrefill ?? false;
   }
 
   submit(request: Request, nowNs: Nanos): void {
@@ -97,6 +127,30 @@ export class TimedReplica {
     before?.(request.id, this.cache, nowNs);
     this.replica.submit(request, nowNs);
     this.#parts.observer?.arrived?.(request, this.number, nowNs);
+    this.isUndisturbed = false;
+    this.#readLevels(nowNs);
+  }
+
+  /** The request's prompt and first token were computed by another replica. */
+  submitPrefilled(request: Request, nowNs: Nanos): void {
+    this.#change(nowNs, () => this.replica.submit(request, nowNs, true));
+  }
+
+  /** The KV of the request has arrived. */
+  received(request: number, nowNs: Nanos): void {
+    this.#change(nowNs, () => this.replica.received(request, nowNs));
+  }
+
+  /** The blocks of a prefilled request are released. */
+  release(request: number, nowNs: Nanos): void {
+    this.#change(nowNs, () => this.replica.release(request, nowNs));
+  }
+
+  /** A change between steps. */
+  #change(nowNs: Nanos, act: () => void): void {
+    this.addLevelsUntil(nowNs);
+    act();
+    this.#parts.audit?.(this.replica);
     this.isUndisturbed = false;
     this.#readLevels(nowNs);
   }
@@ -199,7 +253,7 @@ export class TimedReplica {
     const { id } = sequence.request;
     const batch = batchOf(id);
     const row = id - batch.firstId;
-    batch.outcomes.preemptions[row] = sequence.preemptions;
+    this.#addPreemptions(sequence);
     batch.outcomes.finishedNs[row] = nowNs + returnNs;
     if (decidesEnds) batch.outcomes.outputTokens[row] = sequence.generatedTokens;
     if (refused !== undefined) {
@@ -209,6 +263,11 @@ export class TimedReplica {
     series.add(refused === undefined ? "finished" : "refused", nowNs, 1);
     observer?.ended?.(sequence, this.number, nowNs, refused);
     ended(batch, row, nowNs);
+  }
+
+  #addPreemptions({ request, preemptions }: Sequence): void {
+    const { outcomes, firstId } = this.#parts.batchOf(request.id);
+    outcomes.preemptions[request.id - firstId] += preemptions;
   }
 
   /** Adds the levels since the last sample to the series. */

@@ -1,3 +1,4 @@
+import type { KvLink } from "../../core/serving/disaggregation.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { RoundTrips } from "../../core/serving/network.ts";
 import type { TraceReading } from "../input.ts";
@@ -50,8 +51,9 @@ function givenArguments(options: SimulationOptions): string[] {
   return (Object.entries(optionNames) as [keyof SimulationOptions, string][]).flatMap(([key, name]) => {
     const value = options[key];
     if (value === undefined) return [];
-    if (key === "cost" || key === "router") return [`--${name}`, nameOf(options[key]!)];
+    if (key === "cost" || key === "router" || key === "decodeRouter") return [`--${name}`, nameOf(options[key]!)];
     if (key === "slo") return [`--${name}`, sloText(options.slo!)];
+    if (key === "kvLink") return [`--${name}`, linkText(options.kvLink!)];
     if (key === "network") return [`--${name}`, networkText(options.network!)];
     if (key === "capacity" || key === "swapSpace") return [`--${name}`, `${(value as number) / units["kib"]}KiB`];
     if (typeof value !== "object") return [`--${name}`, String(value)];
@@ -63,6 +65,8 @@ const sloText = (limits: Slo) =>
   Object.entries(limitNames)
     .flatMap(([name, key]) => (limits[key] === undefined ? [] : `${name}=${limits[key]}ms`))
     .join(",");
+
+const linkText = ({ bytesPerS, latencyNs }: KvLink) => `${bytesPerS / units["mb"]}MB/s,${latencyNs}ns`;
 
 const networkText = (trips: Partial<RoundTrips>) =>
   Object.entries(roundTripNames)

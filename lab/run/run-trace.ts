@@ -88,6 +88,7 @@ export interface ServeOptions
       SimulationOptions,
       | ("gpu" | "tp" | "kvDtype" | "gpuMemory" | "cost" | "efficiency")
       | ("replicas" | "router" | "routerOption" | "network")
+      | ("prefillReplicas" | "decodeReplicas" | "decodeRouter" | "kvLink")
     > {
   /** The engine backend; by default the one on the CPU. */
   readonly backend?: BackendName;
@@ -260,7 +261,8 @@ const inputFiles = ({ operations, cost, model }: TraceRunOptions & SimulationOpt
 
 /** @throws InputError if two options contradict each other */
 function checkConflicts(options: TraceRunOptions & SimulationOptions, eviction: EvictionPlugin): void {
-  const { blocks, capacity, operations, repeat, timeline, replicas = 1 } = options;
+  const { blocks, capacity, operations, repeat, timeline } = options;
+  const replicas = options.replicas ?? (options.prefillReplicas ?? 0) + (options.decodeReplicas ?? 1);
   if (blocks !== undefined && capacity !== undefined)
     throw new InputError("--blocks and --capacity exclude each other: both set the size of the cache");
   if (timeline !== undefined && repeat !== undefined)

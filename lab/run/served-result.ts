@@ -16,6 +16,7 @@ import type { OfferedLoad } from "../../core/serving/offered-load.ts";
 import type { Outcomes } from "../../core/serving/outcomes.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
 import type { TimeSeries } from "../../core/serving/time-series.ts";
+import { type TransferMetrics, transferMetrics } from "../../core/serving/transfer-metrics.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 import type { Control } from "../control.ts";
 
@@ -34,6 +35,8 @@ export interface ServedResult {
   readonly load: OfferedLoad;
   readonly slo: SloMetrics | undefined;
   readonly cluster: ClusterMetrics;
+  /** With separate replicas for prefill and decode. */
+  readonly transfers: TransferMetrics | undefined;
   readonly refusals: Readonly<Record<string, number>>;
   /** The signal ended the run: all other fields cover the finished requests and the steps until then. */
   readonly interrupted?: { readonly requestsDone: number; readonly of: number };
@@ -73,7 +76,7 @@ export function servedResult(
   const metrics = new Metrics(run, warmup);
   const { replicas, arrivals, series } = run;
   return {
-    counters: sumOf(replicas.map(({ cache }) => cache.counters)),
+    counters: countersOf(run),
     fragmentation: replicas[0].cache.fragmentation,
     requests: arrivals.batches[0].outcomes,
     logs: replicas.flatMap(({ log }) => log ?? []),
@@ -84,8 +87,26 @@ export function servedResult(
     load: metrics.load(),
     slo: slo && metrics.slo(slo),
     cluster: metrics.cluster(),
+    transfers: transferMetrics(run, warmup ?? 0),
     refusals: refusalsOf(run),
   };
+}
+
+/**
+ * The counters of all replicas. With separate replicas for prefill and decode, a request is looked up on two: lookups, hits and
+ * misses are those of prefill replicas; refusals, preemptions, insertions and evictions those of all.
+ */
+function countersOf({ replicas, transfers }: Served): Counters {
+  const all = sumOf(replicas.map(({ cache }) => cache.counters));
+  if (transfers === undefined) return all;
+  const prefill = sumOf([
+    new Counters(),
+    ...replicas.filter(({ isPrefill }) => isPrefill).map(({ cache }) => cache.counters),
+  ]);
+  const { refusedRequests, preemptions, rehitTokens, insertedBlocks, evictedBlocks, copiedBlocks } = all;
+  return Object.assign(prefill, {
+    ...{ refusedRequests, preemptions, rehitTokens, insertedBlocks, evictedBlocks, copiedBlocks },
+  });
 }
 
 /** The sum of the counters of several caches, or of none. */

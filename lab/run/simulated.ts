@@ -1,4 +1,5 @@
 import type { RouterConfig } from "../../core/replica/compose.ts";
+import type { KvLink } from "../../core/serving/disaggregation.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { RoundTrips } from "../../core/serving/network.ts";
 import type { CostModel } from "../../sim/cost/cost-model.ts";
@@ -6,6 +7,14 @@ import type { Hardware } from "../../sim/cost/hardware.ts";
 import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import type { OperatorProfile } from "../../sim/cost/profile/profile.ts";
 import type { Efficiency } from "../../sim/cost/roofline.ts";
+
+/** Separate replicas for prefill and decode; `router` chooses among the former. */
+export interface SimulatedPools {
+  readonly prefillReplicas: number;
+  readonly decodeReplicas: number;
+  readonly decodeRouter: RouterConfig["router"];
+  readonly link: KvLink;
+}
 
 /** The simulated system: model, hardware, replicas and arrivals. */
 export interface Simulated {
@@ -23,6 +32,8 @@ export interface Simulated {
   readonly profile: OperatorProfile | undefined;
   readonly replicas: number;
   readonly router: Pick<RouterConfig, "router" | "routerOptions">;
+  /** Prefill and decode on separate replicas, which `replicas` includes. */
+  readonly disaggregation: SimulatedPools | undefined;
   readonly network: RoundTrips | undefined;
   readonly loop: "open" | "closed";
   readonly spread: "none" | "uniform";

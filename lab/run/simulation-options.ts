@@ -1,4 +1,5 @@
 import type { RouterPlugin } from "../../core/plugins/index.ts";
+import type { KvLink } from "../../core/serving/disaggregation.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { RoundTrips } from "../../core/serving/network.ts";
 import type { WeightBits } from "../../engine/backend.ts";
@@ -38,6 +39,13 @@ export interface SimulationOptions {
   readonly router?: string | RouterPlugin;
   /** Options of the router by name. */
   readonly routerOption?: NamedNumbers;
+  /** Replicas that compute prompts and first tokens, and replicas that generate the other tokens; instead of `replicas`. */
+  readonly prefillReplicas?: number;
+  readonly decodeReplicas?: number;
+  /** The router of the decode replicas: a name, a plug-in file, or a router; by default `router` with its default options. */
+  readonly decodeRouter?: string | RouterPlugin;
+  /** The link of each replica over which KV is transferred. */
+  readonly kvLink?: KvLink;
   /** Round-trip times between client and router, and between router and replica, in ns; an absent one is 0. */
   readonly network?: Partial<RoundTrips>;
   /** `open`: requests arrive as recorded; `closed`: a turn arrives its think time after the previous turn has finished. */
@@ -93,6 +101,10 @@ export const optionNames: Readonly<Record<keyof SimulationOptions, string>> = {
   replicas: "replicas",
   router: "router",
   routerOption: "router-option",
+  prefillReplicas: "prefill-replicas",
+  decodeReplicas: "decode-replicas",
+  decodeRouter: "decode-router",
+  kvLink: "kv-link",
   network: "network",
   loop: "loop",
   speed: "speed",

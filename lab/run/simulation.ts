@@ -18,6 +18,7 @@ import { pluginNamed, type RunConfig } from "./configuration.ts";
 import { costFrom } from "./cost-file.ts";
 import { costNote } from "./cost-note.ts";
 import { checkTurns, speedFrom } from "./load.ts";
+import { disaggregationOf, poolsFrom } from "./pools.ts";
 import { givenProfile, profileFor, profilePrefix, rooflineName } from "./profile-choice.ts";
 import type { Simulated } from "./simulated.ts";
 import { defaultSwapSpace, type NamedNumbers, nameOf, type SimulationOptions } from "./simulation-options.ts";
@@ -36,12 +37,15 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
   const tensorParallel = options.tp ?? 1;
   const kvDtype = options.kvDtype ?? "auto";
   const router = await pluginNamed("router", options.router ?? simulatedDefaults.router);
-  if ((options.replicas ?? 1) === 1) {
-    if (options.router !== undefined)
-      throw new InputError(`--router ${nameOf(options.router)} has no effect with one replica; give --replicas`);
-    if (options.routerOption !== undefined)
-      throw new InputError("--router-option has no effect with one replica; give --replicas");
-  }
+  const disaggregation = await poolsFrom(options, router);
+  const isRouted = (disaggregation?.prefillReplicas ?? options.replicas ?? 1) > 1;
+  // Without --decode-router, --router is also that of the decode replicas.
+  const routesDecode = (disaggregation?.decodeReplicas ?? 1) > 1 && options.decodeRouter === undefined;
+  const one = disaggregation ? "one prefill replica" : "one replica; give --replicas";
+  if (!isRouted && !routesDecode && options.router !== undefined)
+    throw new InputError(`--router ${nameOf(options.router)} has no effect with ${one}`);
+  if (!isRouted && options.routerOption !== undefined)
+    throw new InputError(`--router-option has no effect with ${one}`);
   checkShared(model, tensorParallel);
   if (options.loop === "closed") checkTurns(trace);
   return {
@@ -55,8 +59,9 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
     swapSpace: options.swapSpace ?? defaultSwapSpace,
     cost: options.cost === rooflineName ? undefined : options.cost,
     profile: await profileFor(options, given, { model, hardware, tensorParallel }),
-    replicas: options.replicas ?? 1,
+    replicas: disaggregation ? disaggregation.prefillReplicas + disaggregation.decodeReplicas : (options.replicas ?? 1),
     router: { router, routerOptions: options.routerOption },
+    disaggregation,
     network: options.network && { clientNs: 0, routerNs: 0, ...options.network },
     loop: options.loop ?? "open",
     spread: options.spread ?? "none",
@@ -140,11 +145,14 @@ function blocksWithin(bytes: number, tokenBytes: number, blockTokens: number, re
 export async function simulationConfig(config: RunConfig, simulated: Simulated): Promise<SimulationConfig> {
   const { replicas, router, network, loop, speed, kvBytesPerToken, swapSpace } = simulated;
   const { blockTokens, seed } = config;
+  const disaggregation = disaggregationOf(simulated, blockTokens, seed);
+  const replicaCount = disaggregation?.prefillReplicas ?? replicas;
   return {
     ...config,
     cost: await costOf(simulated, blockTokens),
     replicas,
-    ...(replicas > 1 && { router: createRouter({ ...router, replicaCount: replicas, blockTokens, seed }) }),
+    ...(replicaCount > 1 && { router: createRouter({ ...router, replicaCount, blockTokens, seed }) }),
+    disaggregation,
     network,
     arrivals: { loop, speed },
     hostBlocks: Math.floor(swapSpace / (kvBytesPerToken * blockTokens)),
@@ -166,7 +174,7 @@ async function costOf(simulated: Simulated, blockTokens: number): Promise<Simula
 /** The simulated system, as in a report. */
 export function describe(simulated: Simulated) {
   const { model, hardware, tensorParallel, efficiency, cost, profile, replicas, router } = simulated;
-  const { network, loop, speed, spread, maxOutput } = simulated;
+  const { disaggregation, network, loop, speed, spread, maxOutput } = simulated;
   return {
     model: model.name,
     gpu: hardware.name,
@@ -185,6 +193,7 @@ export function describe(simulated: Simulated) {
     requestsPerS: simulated.rate ?? null,
     spread,
     maxOutput,
+    ...(disaggregation && { disaggregation: { ...disaggregation, decodeRouter: disaggregation.decodeRouter.name } }),
     ...(network && { network }),
   };
 }

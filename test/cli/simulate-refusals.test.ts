@@ -86,6 +86,26 @@ describe("invalid options of a simulation are refused in one line, and no file i
     ["--target cache --capacity 1GiB", "--capacity needs --model, which determines the bytes of a token"],
     ["--target cache --network client=1ms", "--network needs --target sim: target cache has no clock"],
     ["--target cpu --network client=1ms", "--network needs --target sim"],
+    // Separate replicas for prefill and decode.
+    ["--prefill-replicas 2", "--prefill-replicas needs --decode-replicas"],
+    ["--kv-link 1GB/s", "--kv-link needs --prefill-replicas and --decode-replicas"],
+    [
+      "--prefill-replicas 1 --decode-replicas 1 --replicas 2",
+      "--replicas and --prefill-replicas exclude each other: every replica is of one pool",
+    ],
+    [
+      "--prefill-replicas 2 --decode-replicas 1 --decode-router random",
+      "--decode-router random has no effect with one decode replica",
+    ],
+    [
+      "--prefill-replicas 1 --decode-replicas 1 --router random",
+      "--router random has no effect with one prefill replica",
+    ],
+    [
+      "--prefill-replicas 1 --decode-replicas 1 --kv-link fast",
+      '--kv-link is "fast", expected a bandwidth and a latency, such as 50GB/s,10us',
+    ],
+    ["--target cpu --prefill-replicas 1", "--prefill-replicas needs --target sim"],
     // Networks.
     ["--network 2ms", '--network has "2ms", expected client or router with a time, such as client=2ms'],
     ["--network client=2", '--network has "client=2", expected client or router with a time, such as client=2ms'],

@@ -96,7 +96,7 @@ export function simulationConfigOf(own: OwnSimulation = {}): SimulationConfig {
   const { cost = linearCost({ fixed: 1 }), scheduler = "naive", router, preset, policy, index, ...rest } = own;
   const cache = cacheConfigOf(own);
   const { seed, blockTokens } = cache;
-  const replicaCount = own.replicas ?? 1;
+  const replicaCount = own.disaggregation?.prefillReplicas ?? own.replicas ?? 1;
   return {
     ...rest,
     ...cache,

@@ -60,7 +60,9 @@ export class References {
         });
         break;
       default:
-        ignore<"admit" | "miss" | "step" | "evict" | "drop" | "clear" | "swapOut" | "swapIn">(event);
+        ignore<"admit" | "miss" | "step" | "evict" | "drop" | "clear" | "swapOut" | "swapIn" | "send" | "receive">(
+          event,
+        );
     }
     this.#tables.apply(event);
   }

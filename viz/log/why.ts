@@ -63,7 +63,19 @@ class EventExplanation {
           ? `request ${owner[event.block]} references the block, which becomes private`
           : "no request references the block";
       default:
-        ignore<"adopt" | "step" | "publish" | "finish" | "clear" | "pin" | "unpin" | "swapOut" | "swapIn">(event);
+        ignore<
+          | "adopt"
+          | "step"
+          | "publish"
+          | "finish"
+          | "clear"
+          | "pin"
+          | "unpin"
+          | "swapOut"
+          | "swapIn"
+          | "send"
+          | "receive"
+        >(event);
         return undefined;
     }
   }

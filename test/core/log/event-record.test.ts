@@ -27,6 +27,8 @@ function everyKind(): EventLog {
   log.unpin(67, -68);
   log.swapOut(69, 70, 71, 72);
   log.swapIn(73, 74, 75, 76);
+  log.send(77, 78, 79, 80);
+  log.receive(81, 82, 83, 84);
   return log;
 }
 
@@ -67,11 +69,11 @@ test("events of a part of a log are read into one record", () => {
   }
   expect(names).toEqual(["evict", "allocate", "copy"]);
   expect(records.size).toBe(1);
-  expect([...log.events(20)]).toEqual([]);
+  expect([...log.events(22)]).toEqual([]);
 });
 
 test.each([
-  [20, 0, 0, "its kind is 20, expected 0 to 19"],
+  [22, 0, 0, "its kind is 22, expected 0 to 21"],
   [3, 0, 7, "its reason is 7, expected 0 to 6"],
   [8, 0.5, 0, "content is 0.5, expected a whole number"],
 ])("a row of kind %i, key %f and value %i cannot be decoded", (kind, key, value, problem) => {
