@@ -1,5 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
+import type { Link } from "./links.ts";
 import type { ComputeType } from "./model-shape.ts";
 
 /** The data sheet of one device: peak rates. An engine reaches a share of them, see `Efficiency`. */
@@ -14,6 +15,8 @@ export interface Hardware {
   /** Bandwidth per direction of the link to the host, and of the links to the other devices of its machine. */
   readonly hostBytesPerS: number;
   readonly linkBytesPerS: number;
+  /** The links between its devices, if collectives over them were measured. */
+  readonly link?: Link;
   /**
    * The rows of a tile in its attention kernels: the queries of one head of a sequence (`head`: FlashAttention-2), of all heads
    * that share a KV head (`group`: FlashAttention-3 on Hopper and later, ROCm's Triton kernels), or a single query (`query`). It
@@ -38,6 +41,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 19.5 * tera, bf16: 312 * tera, fp8: 312 * tera },
     hostBytesPerS: pcie4,
     linkBytesPerS: 300 * giga,
+    link: "nvlink3",
     attentionTile: "head",
   },
   {
@@ -48,6 +52,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 19.5 * tera, bf16: 312 * tera, fp8: 312 * tera },
     hostBytesPerS: pcie4,
     linkBytesPerS: 300 * giga,
+    link: "nvlink3",
     attentionTile: "head",
   },
   {
@@ -58,6 +63,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 67 * tera, bf16: 989.5 * tera, fp8: 1979 * tera },
     hostBytesPerS: pcie5,
     linkBytesPerS: 450 * giga,
+    link: "nvlink4",
     attentionTile: "group",
   },
   {
@@ -68,6 +74,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 67 * tera, bf16: 989.5 * tera, fp8: 1979 * tera },
     hostBytesPerS: pcie5,
     linkBytesPerS: 450 * giga,
+    link: "nvlink4",
     attentionTile: "group",
   },
   {
@@ -78,6 +85,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 75 * tera, bf16: 2250 * tera, fp8: 4500 * tera },
     hostBytesPerS: pcie5,
     linkBytesPerS: 900 * giga,
+    link: "nvlink5",
     attentionTile: "group",
   },
   {
@@ -88,6 +96,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 91.6 * tera, bf16: 362 * tera, fp8: 733 * tera },
     hostBytesPerS: pcie4,
     linkBytesPerS: pcie4,
+    link: "pcie4",
     attentionTile: "head",
   },
   {
@@ -98,6 +107,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 82.6 * tera, bf16: 165.2 * tera, fp8: 330.3 * tera },
     hostBytesPerS: pcie4,
     linkBytesPerS: pcie4,
+    link: "pcie4-host",
     attentionTile: "head",
   },
   {
@@ -109,6 +119,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 120 * tera, bf16: 500 * tera, fp8: 1000 * tera },
     hostBytesPerS: pcie5,
     linkBytesPerS: pcie5,
+    link: "pcie5",
     attentionTile: "head",
   },
   {
@@ -119,6 +130,7 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 125 * tera, bf16: 503.8 * tera, fp8: 1007.6 * tera },
     hostBytesPerS: pcie5,
     linkBytesPerS: pcie5,
+    link: "pcie5",
     attentionTile: "head",
   },
   {

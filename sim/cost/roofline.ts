@@ -1,5 +1,6 @@
 import type { StepLoad } from "../../core/serving/step-load.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
+import { Collectives } from "./collectives.ts";
 import type { CostModel } from "./cost-model.ts";
 import type { Hardware } from "./hardware.ts";
 import { kvLayerBytes } from "./kv-bytes.ts";
@@ -25,14 +26,17 @@ export interface Efficiency {
   readonly links: number;
   /** Microseconds per step in which the device waits for the engine: 0 to 5,000; few with asynchronous scheduling. */
   readonly stepUs: number;
-  /** Latency of an all-reduce in microseconds, two per layer: 3 to 30. */
+  /**
+   * Latency of an all-reduce in microseconds, two per layer: 3 to 30. With another value than the default of this factor or of
+   * `links`, collectives are computed from the two, else from measurements of the device's links if there are any.
+   */
   readonly allReduceUs: number;
 }
 
 /**
  * `memory` and `matrices` are fitted to the first half of a recorded run of vLLM 0.19, given `overlap`, `attention` and
  * `stepUs`: the run agrees with these values but cannot identify all five (docs/fidelity.md). `links` and `allReduceUs` are
- * typical values.
+ * typical values, for links without measurements.
  */
 export const defaultEfficiency: Efficiency = {
   memory: 0.917,
@@ -64,7 +68,7 @@ const attentionRows = 64;
 /**
  * The duration of a step is the sum of its operators, each limited by arithmetic or by memory traffic (the roofline: Williams et
  * al., CACM 2009), plus the engine's overhead. Operators: matrices of the layers, experts, prefill attention, decode attention,
- * logits, elementwise kernels per token, all-reduce, block copies and swaps.
+ * logits, elementwise kernels per token, collectives, block copies and swaps.
  *
  * In a step with prefill, decodes run in the attention kernel for many queries per sequence: each of them occupies a tile whose
  * rows are nearly all empty, so that the tile's arithmetic is as slow as reading the KV.
@@ -77,6 +81,11 @@ export class Roofline implements CostModel {
   readonly #weightsNs: number;
   readonly #tokenNs: number;
   readonly #vectorNs: number;
+  readonly #collectives: Collectives;
+  readonly #layers: number;
+  /** Bytes of a token's hidden state, and of a sequence's logits on one device. */
+  readonly #hiddenBytes: number;
+  readonly #logitsBytes: number;
   /**
    * Expected number of distinct experts per layer by number of tokens, with uniform routing; the last element applies to all
    * larger numbers.
@@ -107,7 +116,6 @@ export class Roofline implements CostModel {
     const plain = hardware.flops[numberBytes === 4 ? "fp32" : "bf16"] / 1e9;
     const compute = (hardware.flops[shape.compute] / 1e9) * efficiency.matrices;
     const attend = plain * efficiency.attention;
-    const link = (hardware.linkBytesPerS * efficiency.links) / 1e9;
 
     this.#exposed = 1 - efficiency.overlap;
     this.#weightsNs = (parameters.layers * shape.weightBytes) / devices / memory;
@@ -143,11 +151,12 @@ export class Roofline implements CostModel {
     // Logits are written, converted to 32 bits, and read again for the argmax.
     this.#samplingNs = (vocabulary * (2 * numberBytes + 2 * 4)) / devices / memory;
 
-    const allReduces = devices > 1 ? 2 * layers : 0;
-    this.#stepNs = (efficiency.stepUs + allReduces * efficiency.allReduceUs) * 1e3;
-    // All-reduce over a ring: each device sends and receives its share twice.
-    const summed = (allReduces * 2 * ((devices - 1) / devices) * hidden * numberBytes) / link;
-    this.#vectorNs = vectorBytes(shape) / devices / memory + summed;
+    this.#stepNs = efficiency.stepUs * 1e3;
+    this.#vectorNs = vectorBytes(shape) / devices / memory;
+    this.#collectives = collectivesOf(hardware, devices, efficiency);
+    this.#layers = layers;
+    this.#hiddenBytes = hidden * numberBytes;
+    this.#logitsBytes = (vocabulary / devices) * numberBytes;
 
     this.#copyNs = (2 * blockTokens * layers * kvBytes) / memory;
     this.#swapNs = (layers * kvBytes) / ((hardware.hostBytesPerS * efficiency.links) / 1e9);
@@ -173,7 +182,12 @@ export class Roofline implements CostModel {
     } else {
       ns += decodeContextTokens * this.#decodeNs + decodeWindowTokens * this.#decodeWindowNs;
     }
-    if (logits > 0) ns += this.#overlapped(this.#headNs, logits * this.#logitsNs) + logits * this.#samplingNs;
+    if (logits > 0) {
+      ns += this.#overlapped(this.#headNs, logits * this.#logitsNs) + logits * this.#samplingNs;
+      ns += this.#collectives.allGatherNs(logits * this.#logitsBytes);
+    }
+    // After the embedding, attention and the feed-forward network.
+    ns += (1 + 2 * this.#layers) * this.#collectives.allReduceNs(tokens * this.#hiddenBytes);
     return Math.max(1, Math.round(ns));
   }
 
@@ -181,6 +195,12 @@ export class Roofline implements CostModel {
   #overlapped(a: number, b: number): number {
     return a > b ? a + this.#exposed * b : b + this.#exposed * a;
   }
+}
+
+/** Measured, unless a factor of collectives is set. */
+export function collectivesOf(hardware: Hardware, devices: number, { links, allReduceUs }: Efficiency): Collectives {
+  const isSet = links !== defaultEfficiency.links || allReduceUs !== defaultEfficiency.allReduceUs;
+  return new Collectives(hardware, devices, isSet ? { share: links, latencyNs: 1e3 * allReduceUs } : undefined);
 }
 
 /**

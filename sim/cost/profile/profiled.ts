@@ -1,6 +1,6 @@
 import type { StepLoad } from "../../../core/serving/step-load.ts";
 import type { Nanos } from "../../../core/trace/trace.ts";
-import { allReduceNs } from "../collectives.ts";
+import { Collectives } from "../collectives.ts";
 import type { CostModel } from "../cost-model.ts";
 import type { Hardware } from "../hardware.ts";
 import { kvTokenBytes } from "../kv-bytes.ts";
@@ -43,14 +43,19 @@ export class Profiled implements CostModel {
   readonly #perSequence: Float64Array;
   /** As in `touchedExperts`. */
   readonly #touched: Float64Array;
+  readonly #collectives: Collectives;
+  /** Bytes of a sequence's logits on one device. */
+  readonly #logitsBytes: number;
   readonly #copyNs: number;
   readonly #swapNs: number;
 
   constructor(options: ProfiledOptions) {
-    const { profile, shape, hardware, blockTokens, tensorParallel } = options;
+    const { profile, shape, hardware, blockTokens, tensorParallel = 1 } = options;
     this.#options = options;
     this.#profile = profile;
     this.#layers = shape.layers;
+    this.#collectives = new Collectives(hardware, tensorParallel);
+    this.#logitsBytes = (shape.vocabulary / tensorParallel) * shape.numberBytes;
     this.#sparse = expertLayers(shape);
     this.#touched = shape.experts ? touchedExperts(shape.experts.count, shape.experts.active) : new Float64Array(1);
     this.#dense = Float64Array.from({ length: 4097 }, (_, tokens) => (tokens === 0 ? 0 : this.#denseNs(tokens)));
@@ -62,22 +67,23 @@ export class Profiled implements CostModel {
   }
 
   #denseNs(tokens: number): number {
-    const { shape, hardware, tensorParallel = 1 } = this.#options;
+    const { hidden, numberBytes } = this.#options.shape;
     const { dense } = this.#profile;
     const padded = graphTokens.find((size) => size >= tokens) ?? tokens;
-    const { links: share, allReduceUs } = defaultEfficiency;
-    const rates = { share, latencyNs: 1e3 * allReduceUs };
+    const allReduceNs = this.#collectives.allReduceNs(padded * hidden * numberBytes);
     // One after attention, one after the feed-forward network.
-    let layer = 2 * allReduceNs(hardware, tensorParallel, padded * shape.hidden * shape.numberBytes, rates);
+    let layer = 2 * allReduceNs;
     for (const [name, calls] of Object.entries(layerCalls)) layer += calls * (dense.get(name)?.at(padded) ?? 0);
-    let ns = this.#layers * layer;
+    // And one after the embedding.
+    let ns = allReduceNs + this.#layers * layer;
     for (const name of stepCalls) ns += dense.get(name)?.at(padded) ?? 0;
     return ns;
   }
 
   #perSequenceNs(sequences: number): number {
-    let ns = 0;
-    if (sequences > 0) for (const curve of this.#profile.perSequence.values()) ns += curve.at(sequences);
+    if (sequences === 0) return 0;
+    let ns = this.#collectives.allGatherNs(sequences * this.#logitsBytes);
+    for (const curve of this.#profile.perSequence.values()) ns += curve.at(sequences);
     return ns;
   }
 
