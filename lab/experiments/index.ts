@@ -2,6 +2,7 @@ import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import { blockSize } from "./block-size.ts";
 import { continuousBatching } from "./continuous-batching.ts";
+import { disaggregation } from "./disaggregation.ts";
 import { efficientRouter } from "./efficient-router.ts";
 import type { Experiment } from "./experiment.ts";
 import { lmdeploy1407 } from "./lmdeploy-1407.ts";
@@ -20,6 +21,7 @@ export const experiments: readonly Experiment[] = [
   tokenAttention,
   continuousBatching,
   routers,
+  disaggregation,
 ];
 
 /** @throws InputError with the nearest name, or all of them. */

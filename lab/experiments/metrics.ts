@@ -25,6 +25,9 @@ export const metrics = {
   ttftMsP50: { label: "TTFT p50 ms", digits: 0 },
   ttftMsP99: { label: "p99 ms", digits: 0 },
   tpotMsMean: { label: "TPOT ms", digits: 1 },
+  tpotMsP90: { label: "p90 ms", digits: 1 },
+  sloTight: { label: "tight", digits: 1, share: true },
+  sloLoose: { label: "loose", digits: 1, share: true },
 } as const satisfies Record<string, MetricColumn>;
 
 export type MetricName = keyof typeof metrics;

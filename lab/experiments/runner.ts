@@ -36,6 +36,9 @@ export interface Setup extends PartNames {
   readonly blocks?: number;
   readonly replicas?: number;
   readonly router?: string;
+  /** Instead of `replicas`: separate replicas for prefill and decode. */
+  readonly prefillReplicas?: number;
+  readonly decodeReplicas?: number;
   readonly arrivals?: ArrivalOptions;
   readonly efficiency?: Partial<Efficiency>;
 }
@@ -149,12 +152,14 @@ function blocksForAll({ requestCount, inputTokens, outputTokens }: Trace, blockT
 
 /** The simulated machine, as for `kvlab replay --target sim`; the model may also be given by its fields. */
 async function simulatedOn({ model, gpu, tp = 1 }: Machine, setup: Setup, trace: Trace): Promise<Simulated> {
-  const { replicas, router, arrivals, efficiency } = setup;
+  const { replicas, prefillReplicas, decodeReplicas, router, arrivals, efficiency } = setup;
   const options = {
     gpu,
     tp,
     ...arrivals,
     ...(replicas && { replicas }),
+    ...(prefillReplicas && { prefillReplicas }),
+    ...(decodeReplicas && { decodeReplicas }),
     ...(router && { router }),
     ...(efficiency && { efficiency }),
   };

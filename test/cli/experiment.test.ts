@@ -17,6 +17,7 @@ const names = [
   "token-attention",
   "continuous-batching",
   "routers",
+  "disaggregation",
 ] as const;
 type Name = (typeof names)[number];
 
@@ -172,6 +173,19 @@ describe("published results are reproduced", () => {
     expect(of("prefix-affinity", "duplicated")).toBeLessThan(of("round-robin", "duplicated") / 2);
     expect(of("prefix-affinity", "imbalance")).toBeGreaterThan(of("round-robin", "imbalance"));
     expect(of("prefix-affinity", "ttftMsP50")).toBeLessThan(of("round-robin", "ttftMsP50"));
+  });
+
+  test("disaggregation: more requests than mixed serving within a tight TPOT, not more within a loose one", () => {
+    const of = (slo: string, name: string) =>
+      ratio("disaggregation", `${slo} SLO: requests/s at 90 %, separate ÷ mixed, ${name}`);
+    for (const name of ["prefill first", "chunked prefill"]) {
+      expect(of("tight", name)).toBeGreaterThan(1.2);
+      expect(of("loose", name)).toBeLessThanOrEqual(1);
+    }
+    for (const rate of [8, 16, 24]) {
+      const tpot = (name: string) => metric("disaggregation", `${rate}/s ${name}`, "tpotMsP90");
+      expect(tpot("1 prefill, 3 decode")).toBeLessThan(tpot("mixed, chunked prefill"));
+    }
   });
 });
 
