@@ -36,6 +36,9 @@ export type {
   ExperimentTarget,
   ExperimentVerdict,
 } from "./lab/experiments/run-experiment.ts";
+export type { ErrorRow, RequestErrors } from "./lab/fidelity/errors.ts";
+export type { FidelityOptions, FidelityReport } from "./lab/fidelity/fidelity.ts";
+export type { RecordedEngine } from "./lab/fidelity/recorded-engine.ts";
 export type { BeatOptions, BeatSearch, FuzzOptions, FuzzSearch } from "./lab/fuzz/fuzz.ts";
 export type { SideChoice } from "./lab/fuzz/sides.ts";
 export type { Completion, Finish } from "./lab/generate/completion.ts";
@@ -49,12 +52,14 @@ export {
   compare,
   compareServed,
   doctor,
+  fidelity,
   firstDifference,
   fuzz,
   generate,
   generateTrace,
   listExperiments,
   listPlugins,
+  listProfiles,
   openTrace,
   replay,
   runConformance,
@@ -66,6 +71,7 @@ export {
 } from "./lab/library.ts";
 export type { RunReport } from "./lab/output/report.ts";
 export type { ListedPlugin, ListedPreset, ListedRule, PluginList } from "./lab/plugin-list.ts";
+export type { ProfileFolder } from "./lab/profiles/catalogue.ts";
 export type { Capacity } from "./lab/run/capacity.ts";
 export type { PartChoice, Parts } from "./lab/run/configuration.ts";
 export type { RunResult } from "./lab/run/run.ts";

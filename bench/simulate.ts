@@ -1,25 +1,32 @@
 import { createRouter } from "../core/replica/compose.ts";
 import { Metrics } from "../core/serving/metrics.ts";
 import { readTrace } from "../core/trace/trace.ts";
+import { profileOf } from "../lab/profiles/catalogue.ts";
+import { readProfile } from "../lab/profiles/read-profile.ts";
 import { presetRegistry, routerRegistry, schedulerRegistry } from "../policies/registry.ts";
 import { cacheBytes } from "../sim/cost/capacity.ts";
+import type { CostModel } from "../sim/cost/cost-model.ts";
 import { hardwareNamed } from "../sim/cost/hardware.ts";
 import { kvTokenBytes } from "../sim/cost/kv-bytes.ts";
 import { modelNamed } from "../sim/cost/models.ts";
-import { Roofline } from "../sim/cost/roofline.ts";
+import { Profiled } from "../sim/cost/profile/profiled.ts";
+import { Roofline, type RooflineOptions } from "../sim/cost/roofline.ts";
 import { Simulation, type SimulationConfig, simulate } from "../sim/simulation.ts";
 import { chatSource } from "../traces/generate.ts";
 import { spreadArrivals } from "../traces/spread.ts";
 import { benchTrace, type Measurement } from "./measure.ts";
 
-/** vLLM with Llama 3.1 8B on an H200. */
-function vllmOn(blockTokens: number, seed = 1): SimulationConfig {
+/** vLLM with Llama 3.1 8B on an H200, or on another GPU with the step times of `costOn`. */
+function vllmOn(
+  blockTokens: number,
+  { seed = 1, gpu = "h200", costOn = (options: RooflineOptions): CostModel => new Roofline(options) } = {},
+): SimulationConfig {
   const shape = modelNamed("llama-3.1-8b");
-  const hardware = hardwareNamed("h200");
+  const hardware = hardwareNamed(gpu);
   const vllm = presetRegistry.get("vllm");
   const { index, eviction, allocator, rules } = vllm;
   const bytes = cacheBytes({ shape, hardware, memoryShare: 0.9 });
-  const cost = new Roofline({ shape, hardware, blockTokens });
+  const cost = costOn({ shape, hardware, blockTokens });
   return {
     ...{ index, eviction, allocator, rules, blockTokens, seed },
     scheduler: schedulerRegistry.get(vllm.scheduler),
@@ -47,11 +54,19 @@ async function conversation(): Promise<Measurement[]> {
   const { seconds, simulation } = fastest(5, () => simulate(trace, config));
   const every = fastest(2, () => simulate(trace, { ...config, everyStep: true }));
   const [replica] = new Metrics(simulation).cluster().replicas;
+  // A GPU with a profile, which is slower, at about the same utilisation.
+  const gpu = "rtx-pro-6000";
+  const profile = await readProfile((await profileOf(gpu, "llama-3.1-8b", 1))!, 1);
+  const profiled = vllmOn(trace.unitTokens, { gpu, costOn: (options) => new Profiled({ ...options, profile }) });
+  const slower = fastest(5, () => simulate(trace, { ...profiled, arrivals: { speed: 0.05 } }));
+  const [other] = new Metrics(slower.simulation).cluster().replicas;
   return [
     { name: "requests simulated", value: trace.requestCount / seconds, unit: "/s" },
     { name: "requests simulated, planning every step", value: trace.requestCount / every.seconds, unit: "/s" },
     { name: "steps", value: replica.steps / seconds, unit: "/s" },
     { name: "utilisation", value: replica.utilisation, unit: "" },
+    { name: "requests simulated, operator profile", value: trace.requestCount / slower.seconds, unit: "/s" },
+    { name: "utilisation, operator profile", value: other.utilisation, unit: "" },
   ];
 }
 

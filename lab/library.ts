@@ -9,11 +9,13 @@ import type { Conformance } from "./conformance/conformance.ts";
 import type { Control } from "./control.ts";
 import type { DoctorDocument, DoctorOptions } from "./doctor/doctor.ts";
 import type { ExperimentList, ExperimentOptions, ExperimentRun } from "./experiments/run-experiment.ts";
+import type { FidelityOptions, FidelityReport } from "./fidelity/fidelity.ts";
 import type { BeatOptions, BeatSearch, FuzzOptions, FuzzSearch } from "./fuzz/fuzz.ts";
 import type { SideChoice } from "./fuzz/sides.ts";
 import type { Generated, GenerateOptions } from "./generate/generate.ts";
 import type { Input, TraceChoice, TraceReading } from "./input.ts";
 import type { PluginList } from "./plugin-list.ts";
+import type { ProfileFolder } from "./profiles/catalogue.ts";
 import type { ReplayOptions, ServeOptions, SimulateOptions, TraceRun } from "./run/run-trace.ts";
 import type { GenerateTraceOptions } from "./traces/generate-trace.ts";
 import type { DescribedTrace, TraceStatsOptions } from "./traces/trace-stats.ts";
@@ -104,6 +106,22 @@ export async function verify(trace: TraceChoice, options?: VerifyOptions): Promi
  */
 export async function calibrate(options?: CalibrateOptions): Promise<Calibrated> {
   return (await import("./calibrate/calibrate.ts")).calibrate(options);
+}
+
+/**
+ * Simulates the requests of a recorded run of vLLM, with nothing fitted to it, and compares their times. `kvlab fidelity`.
+ *
+ * @param trace a trace with token ids
+ * @param record the folder of the run: requests.jsonl, meta.json, config.json
+ * @throws InputError, TraceError, Interrupted
+ */
+export async function fidelity(trace: string, record: string, options?: FidelityOptions): Promise<FidelityReport> {
+  return (await import("./fidelity/fidelity.ts")).fidelity(trace, record, options);
+}
+
+/** The operator profiles below a folder, by default those of the package. `kvlab profiles`. @throws InputError */
+export async function listProfiles(folder?: string): Promise<readonly ProfileFolder[]> {
+  return (await import("./profiles/catalogue.ts")).listProfiles(folder);
 }
 
 /**

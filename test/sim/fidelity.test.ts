@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { InputError } from "../../core/errors.ts";
+import { type FidelityReport, fidelity } from "../../index.ts";
 import { calibrate } from "../../lab/calibrate/calibrate.ts";
 import { type ErrorRow, metrics, statistics } from "../../lab/fidelity/errors.ts";
-import { type FidelityReport, fidelity } from "../../lab/fidelity/fidelity.ts";
 import { readRecordedEngine } from "../../lab/fidelity/recorded-engine.ts";
 import { hasRecordedTraces, recordedTracePath } from "../support/recordings.ts";
 

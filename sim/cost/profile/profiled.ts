@@ -119,7 +119,7 @@ export class Profiled implements CostModel {
     }
     const ns = attention.at(chunk, cached, decodeTokens, context);
     if (skew === 0 || longestDecodeTokens <= context) return ns;
-    return ns + skew * Math.max(0, attention.at(chunk, cached, decodeTokens, longestDecodeTokens) - ns);
+    return ns + skew * Math.max(0, attention.at(chunk, cached, decodeTokens, longestDecodeTokens, 1) - ns);
   }
 }
 

@@ -99,6 +99,18 @@ describe("a surface", () => {
     );
   });
 
+  test("the time of a point does not depend on the points before it", () => {
+    const at = fc.tuple(fc.nat(300), fc.nat(300), fc.nat(300), fc.nat(300));
+    fc.assert(
+      fc.property(grids, fc.array(at, { minLength: 2, maxLength: 20 }), (rows, points) => {
+        const [surface, fresh] = [new Surface(rows), () => new Surface(rows)];
+        for (const [chunk, cached, decodes, context] of points)
+          for (const next of [context, context + 1, context + 0.5])
+            expect(surface.at(chunk, cached, decodes, next)).toBe(fresh().at(chunk, cached, decodes, next));
+      }),
+    );
+  });
+
   const affine = (chunk: number, cached: number, decodes: number, context: number) =>
     5 + 0.5 * (chunk * cached + (chunk * (chunk + 1)) / 2) + 2 * decodes + 3 * decodes * context;
 
