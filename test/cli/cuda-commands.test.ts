@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { buildTimeoutMs, canEmulate, emulatorLibrary } from "../engine/cuda/emulation/build.ts";
-import { ended, fromSource, newFolder, start } from "./program.ts";
+import { ended, fromBuild, fromSource, newFolder, start } from "./program.ts";
 
 const folder = newFolder();
 let library = "";
@@ -10,18 +10,19 @@ beforeAll(async () => {
   if (canEmulate) library = await emulatorLibrary();
 }, buildTimeoutMs);
 
-const run = (args: readonly string[], driver = library) =>
-  ended(start(folder, args, { KVLAB_CUDA_DRIVER: driver }, fromSource()));
+const run = (args: readonly string[], driver = library, program = fromSource()) =>
+  ended(start(folder, args, { KVLAB_CUDA_DRIVER: driver }, program));
 
 test("doctor passes without a CUDA driver, and says that there is none", async () => {
-  const { code, stdout } = await run(["doctor", "--json"], "libno-such-driver.so");
+  const [{ code, stdout }, text] = await Promise.all(
+    [["doctor", "--json"], ["doctor"]].map((args) => run(args, "libno-such-driver.so")),
+  );
   const { ok, findings, engine } = JSON.parse(stdout);
   expect({ code, ok, cuda: engine.cuda }).toEqual({ code: 0, ok: true, cuda: null });
   expect(findings).toContainEqual({
     ...{ what: "CUDA", ok: false, optional: true },
     found: "not available: no CUDA driver: libno-such-driver.so not found",
   });
-  const text = await run(["doctor"], "libno-such-driver.so");
   expect(text.stdout).toMatch(/^ {2}– CUDA {10}not available: no CUDA driver/m);
 });
 
@@ -45,7 +46,7 @@ test.each([
   ["fuzz --beat lru fifo --target cuda", "--beat and --target exclude each other"],
   ["generate hi --target sim", '--target is "sim", expected cpu or cuda: generate runs a model'],
 ])("kvlab %s is refused by name", async (args, message) => {
-  const { code, stderr } = await run(args.split(" "));
+  const { code, stderr } = await run(args.split(" "), library, fromBuild());
   expect([code, stderr]).toEqual([2, `kvlab: ${message}\n`]);
 });
 

@@ -87,8 +87,11 @@ describe.runIf(canEmulate)("a planted fault is found:", () => {
   let first: Device;
   let second: Device;
   beforeAll(async () => {
-    first = new Device(await build(faulty("first", [droppedBarrier, wrongTable, missingCopy, race])));
-    second = new Device(await build(faulty("second", [maskOffByOne, divergentBarrier])));
+    const libraries = await Promise.all([
+      build(faulty("first", [droppedBarrier, wrongTable, missingCopy, race])),
+      build(faulty("second", [maskOffByOne, divergentBarrier])),
+    ]);
+    [first, second] = libraries.map((library) => new Device(library));
   }, buildTimeoutMs);
 
   test("a dropped barrier", () => expect(checks.prefill(first)).toBe(false));

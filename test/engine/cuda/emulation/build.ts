@@ -1,10 +1,11 @@
 // Builds the emulated CUDA driver: one shared library of the kernels, compiled for the CPU, and the driver functions that run them.
-import { spawnSync } from "node:child_process";
+import { execFile } from "node:child_process";
 import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
 import { findCompiler, findSanitizer } from "../../../../scripts/compiler.ts";
 
 /** Time limit of a hook that builds the library. */
@@ -48,10 +49,10 @@ const warnings = ["-Wall", "-Wextra", "-Werror", "-Wno-unknown-pragmas", "-Wno-u
 // Products and sums are rounded separately, so that results are the same on CPUs with and without fused multiply-add.
 const flags = ["-x", "c++", "-std=c++17", "-O2", "-fPIC", "-fvisibility=hidden", "-ffp-contract=off", ...warnings];
 
-function run(compiler: string, args: readonly string[]): string {
-  const { status, stdout, stderr, error } = spawnSync(compiler, args, { encoding: "utf8", maxBuffer: 1 << 26 });
-  if (status === 0) return stdout;
-  throw new Error(`${compiler} ${args.join(" ")} failed: ${error?.message ?? stderr}`);
+/** Does not block, so that several libraries are built at once. */
+async function run(compiler: string, args: readonly string[]): Promise<string> {
+  const { stdout } = await promisify(execFile)(compiler, args, { maxBuffer: 1 << 26 });
+  return stdout;
 }
 
 function hashOf(options: EmulatorOptions, compiler: string): string {
@@ -62,19 +63,19 @@ function hashOf(options: EmulatorOptions, compiler: string): string {
   return hash.digest("hex").slice(0, 16);
 }
 
-function build(options: EmulatorOptions, compiler: string, target: string): void {
+async function build(options: EmulatorOptions, compiler: string, target: string): Promise<void> {
   const { kernels = kernelFolder, sanitize, headDimension } = options;
-  const own = `${target}.${process.pid}`;
+  const own = `${target}.${process.pid}.tmp`;
   mkdirSync(own, { recursive: true });
   try {
-    const defines = headDimension ? [`-DONLY_HEAD_DIMENSION=${headDimension}`, "-O1"] : [];
+    const defines = headDimension ? [`-DONLY_HEAD_DIMENSION=${headDimension}`, sanitize ? "-O1" : "-Og"] : [];
     const include = ["-I", folder, "-I", kernels, "-I", own, ...defines];
     const list = ["-DKVLAB_LIST_KERNELS", "-include", join(folder, "cuda-emulator.h"), join(kernels, "kernels.cu")];
-    const source = run(compiler, [...flags, "-E", "-P", ...include, ...list]);
+    const source = await run(compiler, [...flags, "-E", "-P", ...include, ...list]);
     const lines = kernelsIn(source).map(({ name, threads }) => `KERNEL(${name}, (${threads}))\n`);
     writeFileSync(join(own, "kernel-list.inc"), lines.join(""));
     const sanitizer = sanitize ? ["-fsanitize=address", "-g1"] : [];
-    run(compiler, [
+    await run(compiler, [
       ...flags,
       ...sanitizer,
       "-shared",
@@ -111,7 +112,7 @@ export async function emulatorLibrary(options: EmulatorOptions = {}): Promise<st
       continue;
     }
     try {
-      if (!existsSync(target)) build(options, compiler, target);
+      if (!existsSync(target)) await build(options, compiler, target);
     } finally {
       rmSync(lock, { recursive: true, force: true });
     }
