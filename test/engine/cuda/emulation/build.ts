@@ -55,8 +55,13 @@ async function run(compiler: string, args: readonly string[]): Promise<string> {
   return stdout;
 }
 
+/** Options of a build with one head dimension, which runs briefly: least work for the compiler. */
+function definesOf({ headDimension, sanitize }: EmulatorOptions): string[] {
+  return headDimension ? [`-DONLY_HEAD_DIMENSION=${headDimension}`, sanitize ? "-O1" : "-Og"] : [];
+}
+
 function hashOf(options: EmulatorOptions, compiler: string): string {
-  const hash = createHash("sha256").update(JSON.stringify([compiler, flags, options.sanitize, options.headDimension]));
+  const hash = createHash("sha256").update(JSON.stringify([compiler, flags, options.sanitize, definesOf(options)]));
   for (const from of [folder, options.kernels ?? kernelFolder])
     for (const name of readdirSync(from).sort())
       if (/\.(h|cpp|cuh?)$/.test(name)) hash.update(name).update(readFileSync(join(from, name)));
@@ -64,11 +69,11 @@ function hashOf(options: EmulatorOptions, compiler: string): string {
 }
 
 async function build(options: EmulatorOptions, compiler: string, target: string): Promise<void> {
-  const { kernels = kernelFolder, sanitize, headDimension } = options;
+  const { kernels = kernelFolder, sanitize } = options;
   const own = `${target}.${process.pid}.tmp`;
   mkdirSync(own, { recursive: true });
   try {
-    const defines = headDimension ? [`-DONLY_HEAD_DIMENSION=${headDimension}`, sanitize ? "-O1" : "-Og"] : [];
+    const defines = definesOf(options);
     const include = ["-I", folder, "-I", kernels, "-I", own, ...defines];
     const list = ["-DKVLAB_LIST_KERNELS", "-include", join(folder, "cuda-emulator.h"), join(kernels, "kernels.cu")];
     const source = await run(compiler, [...flags, "-E", "-P", ...include, ...list]);
