@@ -86,9 +86,13 @@ test("only engine/clock.ts reads a clock, and nothing reads unseeded random numb
 /** Sources outside a backend's folder that name it, except its packaging scripts, its benchmarks, and a hardware preset of the same name. */
 function namingBackend(root: string): string[] {
   const names = new RegExp(`\\b(${backendNames.join("|")})\\b`);
-  const packaging = ["bundle-onnxruntime.ts", "build-cuda.ts", "kernel-resources.ts", "gpu-pack.ts"].map(
-    (name) => `scripts/${name}`,
-  );
+  const packaging = [
+    "bundle-onnxruntime.ts",
+    "build-cuda.ts",
+    "kernel-resources.ts",
+    "gpu-pack.ts",
+    "gpu-programs.ts",
+  ].map((name) => `scripts/${name}`);
   const exempt = ["engine/backends.ts", ...packaging, "sim/cost/hardware.ts"];
   const sources = folders.flatMap((folder) =>
     readdirSync(join(root, folder), { recursive: true, encoding: "utf8" }).map((file) => `${folder}/${file}`),
