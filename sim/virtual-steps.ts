@@ -35,6 +35,14 @@ export class VirtualSteps implements StepRunner {
     return replica.beginStep(nowNs) && nowNs + this.#stepNs(replica.load);
   }
 
+  startTogether(replicas: readonly TimedReplica[], nowNs: Nanos): Nanos | undefined {
+    const loads: StepLoad[] = [];
+    for (const replica of replicas) if (replica.beginStep(nowNs)) loads.push(replica.load);
+    if (loads.length === 0) return undefined;
+    const cost = this.#cost;
+    return nowNs + (cost.togetherNs?.(loads) ?? Math.max(...loads.map((load) => this.#stepNs(load))));
+  }
+
   /** Repeats the last step as often as the replica allows and as steps end by `horizonNs`; returns when the last one ends. */
   #repeat(replica: TimedReplica, nowNs: Nanos, horizonNs: Nanos): Nanos {
     const { load } = replica;

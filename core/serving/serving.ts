@@ -33,6 +33,8 @@ export interface ServingConfig extends CacheConfig, SchedulerConfig {
   readonly network?: RoundTrips | undefined;
   /** Prefill and decode on separate replicas; `router` then chooses among the prefill replicas. */
   readonly disaggregation?: DisaggregationConfig | undefined;
+  /** Replicas begin and end their steps together, because they share the experts of a model. */
+  readonly lockstep?: boolean;
   /** Host memory for swapped sequences, in blocks per replica. */
   readonly hostBlocks?: number;
   /** Leading requests that are served but in no metric. */
@@ -59,6 +61,8 @@ export interface StepRunner extends StepObserver {
    * the time at which it ends; undefined if the plan is empty, or if only running the step shows when it ends.
    */
   start(replica: TimedReplica, nowNs: Nanos, horizonNs: Nanos): Nanos | undefined;
+  /** With `lockstep`: plans and starts the next step of all replicas; returns when it ends, undefined if all plans are empty. */
+  startTogether?(replicas: readonly TimedReplica[], nowNs: Nanos): Nanos | undefined;
 }
 
 /** A message between client, router and replicas about one request, delivered after the latency of its network or link. */
@@ -174,6 +178,10 @@ export abstract class Serving<Runner extends StepRunner> {
   /** Starts the next step of every replica that may plan one. */
   protected startSteps(nowNs: Nanos): void {
     const ready = this.#ready;
+    if (this.#config.lockstep && ready.length > 0) {
+      this.#startTogether(nowNs);
+      return;
+    }
     if (ready.length > 1) ready.sort(byNumber);
     for (let i = 0; i < ready.length; i++) {
       const replica = ready[i];
@@ -182,6 +190,16 @@ export abstract class Serving<Runner extends StepRunner> {
       if (endNs !== undefined) this.#steps.push(endNs, number);
     }
     ready.length = 0;
+  }
+
+  /** Replicas that become ready during a step of the others begin with the next one. */
+  #startTogether(nowNs: Nanos): void {
+    const { replicas } = this;
+    this.#ready.length = 0;
+    if (replicas.some(({ isBusy }) => isBusy)) return;
+    const endNs = this.runners[0].startTogether!(replicas, nowNs);
+    if (endNs === undefined) return;
+    for (const { isBusy, number } of replicas) if (isBusy) this.#steps.push(endNs, number);
   }
 
   /** Metrics begin with the arrival of the first measured request. */

@@ -7,6 +7,8 @@ import { percent } from "../output/numbers.ts";
 import type { Experiment, Headline, Row } from "./experiment.ts";
 import { commonMetrics, type ExperimentRunner, type Measured } from "./runner.ts";
 
+/** All routers except that of the replicas of one server. */
+const clusterRouters = routerRegistry.all.map(({ name }) => name).filter((name) => name !== "vllm-dp");
 const replicaCounts = [1, 4, 16] as const;
 const most = replicaCounts[replicaCounts.length - 1];
 /** Fewer than fit on the GPU, so that one replica cannot cache all system prompts. */
@@ -51,7 +53,7 @@ export const routers: Experiment = {
         arrivals,
         ...(given === undefined && { blocks: blocksEach }),
       };
-      const names = replicas === 1 ? ["alone"] : routerRegistry.all.map(({ name }) => name);
+      const names = replicas === 1 ? ["alone"] : clusterRouters;
       for (const name of names) {
         const run = await runner.run(trace, { ...common, ...(replicas > 1 && { router: name }) });
         runs[name] = run;

@@ -26,16 +26,17 @@ export async function recordedSystem(
   const { dataParallel, pipelineParallel, blockTokens, maxTokens } = engine;
   if (pipelineParallel > 1)
     throw new InputError(`${folder}: pipeline_parallel_size is ${pipelineParallel}, and only 1 can be simulated`);
-  if (dataParallel > 1)
-    throw new InputError(`${folder}: data_parallel_size is ${dataParallel}, and only 1 can be simulated`);
+  const hasEffect = engine.tensorParallel * dataParallel > 1;
   const options: SimulationOptions = {
-    ...{ model: engine.model, gpu: engine.gpu, tp: engine.tensorParallel, gpuMemory: engine.memoryShare },
+    ...{ model: engine.model, gpu: engine.gpu, gpuMemory: engine.memoryShare },
+    ...{ tp: engine.tensorParallel, dp: dataParallel, ep: engine.expertParallel && hasEffect },
     ...choice,
   };
   const simulated = await simulatedFrom(options, trace);
   const parts = await partsNamed({ preset: "vllm", ...(!engine.prefixCaching && { index: "none" }) }, {}, "sim");
   const { model: shape, hardware, tensorParallel, gpuMemory, kvBytesPerToken } = simulated;
-  const bytes = () => cacheBytes({ shape, hardware, tensorParallel, memoryShare: gpuMemory, stepTokens: maxTokens });
+  const bytes = () =>
+    cacheBytes({ shape, hardware, tensorParallel, dataParallel, memoryShare: gpuMemory, stepTokens: maxTokens });
   const blocks = engine.blocks ?? Math.floor(bytes() / kvBytesPerToken / blockTokens);
   const config = {
     ...parts,

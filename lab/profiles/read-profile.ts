@@ -13,30 +13,41 @@ const unzip = promisify(gunzip);
 
 /**
  * Reads the operator times of a profile at one degree of tensor parallelism: `tpN/` below its folder with dense.csv,
- * attention.csv, per_sequence.csv and, with experts, moe.csv, each of them possibly gzipped. Times in the files are microseconds.
+ * attention.csv, per_sequence.csv and, with experts, moe.csv, each of them possibly gzipped; without it that of `tp1`, because whole
+ * experts take the same time at every degree. Times in the files are microseconds.
  *
  * @throws InputError naming file and line
  */
 export async function readProfile(profile: ProfileFolder, tensorParallel: number): Promise<OperatorProfile> {
   const { folder, skew } = profile;
-  const at = join(folder, `tp${tensorParallel}`);
+  const own = join(folder, `tp${tensorParallel}`);
   if (!profile.tensorParallel.includes(tensorParallel))
     throw new InputError(
       `${folder}: has no times for --tp ${tensorParallel}, only for ${profile.tensorParallel.join(", ")}`,
     );
-  const files = await readdir(at).catch((error: unknown) => {
-    throw new InputError(`${at}: ${whyUnreadable(error)}`);
-  });
-  const read = async <Name extends string>(name: string, texts: readonly string[], numbers: readonly Name[]) => {
-    const file = files.find((one) => one === `${name}.csv` || one === `${name}.csv.gz`);
+  const filesAt = (folder: string) =>
+    readdir(folder).catch((error: unknown) => {
+      throw new InputError(`${folder}: ${whyUnreadable(error)}`);
+    });
+  const read = async <Name extends string>(
+    name: string,
+    texts: readonly string[],
+    numbers: readonly Name[],
+    at: string = own,
+  ) => {
+    const file = (await filesAt(at)).find((one) => one === `${name}.csv` || one === `${name}.csv.gz`);
     if (file === undefined) throw new InputError(`${at}: has no ${name}.csv or ${name}.csv.gz`);
     return await readTable(join(at, file), texts, numbers);
   };
   const dense = await read("dense", ["layer"], ["tokens", "time_us"]);
   const attention = await read("attention", [], ["prefill_chunk", "kv_prefill", "n_decode", "kv_decode", "time_us"]);
   const perSequence = await read("per_sequence", ["layer"], ["sequences", "time_us"]);
-  const hasExperts = files.some((file) => file.startsWith("moe.csv"));
-  const experts = hasExperts ? await read("moe", [], ["tokens", "activated_experts", "time_us"]) : undefined;
+  const hasExperts = async (at: string) => (await filesAt(at)).some((file) => file.startsWith("moe.csv"));
+  const whole = profile.tensorParallel.includes(1) ? join(folder, "tp1") : own;
+  const withExperts = (await hasExperts(own)) ? own : whole;
+  const experts = (await hasExperts(withExperts))
+    ? await read("moe", [], ["tokens", "activated_experts", "time_us"], withExperts)
+    : undefined;
   return {
     name: `${profile.name}/tp${tensorParallel}`,
     dense: curvesBy(dense.layer, dense.tokens, dense.time_us),

@@ -15,7 +15,20 @@ const withoutClock: readonly (keyof SimulationOptions)[] = [
 
 /** Options of the simulator only, and of a real engine only. */
 export const simulatorOptions: readonly (keyof SimulationOptions)[] = [
-  ...(["gpu", "tp", "kvDtype", "gpuMemory", "cost", "efficiency", "replicas", "router", "routerOption"] as const),
+  ...([
+    "gpu",
+    "tp",
+    "dp",
+    "ep",
+    "pp",
+    "kvDtype",
+    "gpuMemory",
+    "cost",
+    "efficiency",
+    "replicas",
+    "router",
+    "routerOption",
+  ] as const),
   ...(["prefillReplicas", "decodeReplicas", "decodeRouter", "kvLink", "network"] as const),
 ];
 const engineOptions: readonly (keyof SimulationOptions)[] = ["threads", "bits", "pace", "outputLengths", "fold"];

@@ -4,6 +4,7 @@ import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import type { OperatorProfile } from "../../sim/cost/profile/profile.ts";
 import { type ProfileFolder, profileNamed, profileOf } from "../profiles/catalogue.ts";
 import { readProfile } from "../profiles/read-profile.ts";
+import { expertDevices, type Parallelism } from "./parallelism.ts";
 import type { SimulationOptions } from "./simulation-options.ts";
 
 /** `--cost profile:NAME`, and `--cost roofline`. */
@@ -27,11 +28,14 @@ export async function givenProfile({ cost }: ProfileOptions): Promise<ProfileFol
 export async function profileFor(
   options: ProfileOptions,
   given: ProfileFolder | undefined,
-  system: { readonly model: ModelShape; readonly hardware: Hardware; readonly tensorParallel: number },
+  system: { readonly model: ModelShape; readonly hardware: Hardware; readonly parallelism: Parallelism },
 ): Promise<OperatorProfile | undefined> {
-  const { model, hardware, tensorParallel } = system;
+  const { model, hardware, parallelism } = system;
+  const { tensorParallel, expertParallel } = parallelism;
+  const dividesExperts = expertDevices(model, parallelism) > 1 && !expertParallel;
   if (given === undefined) {
     if (options.cost !== undefined || options.efficiency !== undefined || isOtherType(options)) return undefined;
+    if (dividesExperts) return undefined;
     const known = await profileOf(hardware.name, model.name, tensorParallel);
     return known && (await readProfile(known, tensorParallel));
   }
@@ -47,6 +51,7 @@ export async function profileFor(
     );
   if (model.window)
     throw new InputError(`--cost ${options.cost}: ${model.name} has sliding-window layers, which profiles do not have`);
+  if (dividesExperts) throw new InputError(`--cost ${options.cost} was measured with whole experts; give --ep`);
   return await readProfile(given, tensorParallel);
 }
 

@@ -86,7 +86,7 @@ export interface ServeOptions
   extends TraceRunOptions,
     Omit<
       SimulationOptions,
-      | ("gpu" | "tp" | "kvDtype" | "gpuMemory" | "cost" | "efficiency")
+      | ("gpu" | "tp" | "dp" | "ep" | "pp" | "kvDtype" | "gpuMemory" | "cost" | "efficiency")
       | ("replicas" | "router" | "routerOption" | "network")
       | ("prefillReplicas" | "decodeReplicas" | "decodeRouter" | "kvLink")
     > {

@@ -21,6 +21,10 @@ export interface Simulated {
   readonly model: ModelShape;
   readonly hardware: Hardware;
   readonly tensorParallel: number;
+  /** Replicas of one server with data parallelism, which `replicas` includes. */
+  readonly dataParallel: number;
+  /** Whole experts are divided among the devices of tensor and data parallelism. */
+  readonly expertParallel: boolean;
   readonly efficiency: Efficiency;
   readonly kvDtype: string;
   readonly kvBytesPerToken: number;

@@ -16,6 +16,12 @@ export interface SimulationOptions {
   readonly gpu?: string;
   /** Tensor parallelism: GPUs of a replica. */
   readonly tp?: number;
+  /** Data parallelism of one server: replicas of attention, each with its own cache, behind one front end. */
+  readonly dp?: number;
+  /** Expert parallelism: whole experts are divided among the GPUs of tensor and data parallelism. */
+  readonly ep?: boolean;
+  /** Pipeline parallelism: stages of layers. Only 1 can be simulated. */
+  readonly pp?: number;
   /** Data type of keys and values. */
   readonly kvDtype?: string;
   /** Share of the GPU's memory to use, above 0, up to 1. */
@@ -91,6 +97,9 @@ export const optionNames: Readonly<Record<keyof SimulationOptions, string>> = {
   model: "model",
   gpu: "gpu",
   tp: "tp",
+  dp: "dp",
+  ep: "ep",
+  pp: "pp",
   kvDtype: "kv-dtype",
   gpuMemory: "gpu-memory",
   capacity: "capacity",

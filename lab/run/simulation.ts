@@ -3,7 +3,8 @@ import { nearest } from "../../core/nearest.ts";
 import { createRouter, optionsOf } from "../../core/replica/compose.ts";
 import type { ReplayConfig } from "../../core/replica/replay.ts";
 import type { Trace } from "../../core/trace/trace.ts";
-import { cacheBytes, canShare } from "../../sim/cost/capacity.ts";
+import { cacheBytes } from "../../sim/cost/capacity.ts";
+import { type DividedCost, ExpertGroup } from "../../sim/cost/expert-group.ts";
 import { hardwareNamed } from "../../sim/cost/hardware.ts";
 import { cachedTokenBytes, kvNumberBytes, windowBytes, windowLayers } from "../../sim/cost/kv-bytes.ts";
 import { shapeOf } from "../../sim/cost/model-config.ts";
@@ -18,6 +19,7 @@ import { pluginNamed, type RunConfig } from "./configuration.ts";
 import { costFrom } from "./cost-file.ts";
 import { costNote } from "./cost-note.ts";
 import { checkTurns, speedFrom } from "./load.ts";
+import { expertDevices, parallelismFrom } from "./parallelism.ts";
 import { disaggregationOf, poolsFrom } from "./pools.ts";
 import { givenProfile, profileFor, profilePrefix, rooflineName } from "./profile-choice.ts";
 import type { Simulated } from "./simulated.ts";
@@ -34,11 +36,15 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
   const given = await givenProfile(options);
   const model = await modelFrom(options.model ?? given?.model ?? simulatedDefaults.model);
   const hardware = hardwareNamed(options.gpu ?? given?.gpu ?? simulatedDefaults.gpu);
-  const tensorParallel = options.tp ?? 1;
+  const parallelism = parallelismFrom(options, model);
+  const { tensorParallel, dataParallel } = parallelism;
   const kvDtype = options.kvDtype ?? "auto";
-  const router = await pluginNamed("router", options.router ?? simulatedDefaults.router);
+  const router = await pluginNamed("router", options.router ?? defaultRouter(model, dataParallel));
   const disaggregation = await poolsFrom(options, router);
-  const isRouted = (disaggregation?.prefillReplicas ?? options.replicas ?? 1) > 1;
+  const replicas = disaggregation
+    ? disaggregation.prefillReplicas + disaggregation.decodeReplicas
+    : Math.max(options.replicas ?? 1, dataParallel);
+  const isRouted = (disaggregation?.prefillReplicas ?? replicas) > 1;
   // Without --decode-router, --router is also that of the decode replicas.
   const routesDecode = (disaggregation?.decodeReplicas ?? 1) > 1 && options.decodeRouter === undefined;
   const one = disaggregation ? "one prefill replica" : "one replica; give --replicas";
@@ -46,20 +52,19 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
     throw new InputError(`--router ${nameOf(options.router)} has no effect with ${one}`);
   if (!isRouted && options.routerOption !== undefined)
     throw new InputError(`--router-option has no effect with ${one}`);
-  checkShared(model, tensorParallel);
   if (options.loop === "closed") checkTurns(trace);
   return {
     model,
     hardware,
-    tensorParallel,
+    ...parallelism,
     efficiency: efficiencyFrom(options.efficiency ?? {}),
     kvDtype,
     kvBytesPerToken: cachedTokenBytes(model, kvNumberBytes(kvDtype, model), tensorParallel),
     gpuMemory: options.gpuMemory ?? simulatedDefaults.gpuMemory,
     swapSpace: options.swapSpace ?? defaultSwapSpace,
     cost: options.cost === rooflineName ? undefined : options.cost,
-    profile: await profileFor(options, given, { model, hardware, tensorParallel }),
-    replicas: disaggregation ? disaggregation.prefillReplicas + disaggregation.decodeReplicas : (options.replicas ?? 1),
+    profile: await profileFor(options, given, { model, hardware, parallelism }),
+    replicas,
     router: { router, routerOptions: options.routerOption },
     disaggregation,
     network: options.network && { clientNs: 0, routerNs: 0, ...options.network },
@@ -70,6 +75,11 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
     rate: options.rate,
     slo: options.slo,
   };
+}
+
+/** vLLM's front end reads the load of replicas that step together; other replicas report none to it, so that it counts requests. */
+function defaultRouter({ experts }: ModelShape, dataParallel: number): string {
+  return experts && dataParallel > 1 ? "vllm-dp" : simulatedDefaults.router;
 }
 
 async function modelFrom(given: string): Promise<ModelShape> {
@@ -120,8 +130,8 @@ export async function capacityFrom(
   const windows = (shape: ModelShape, type: string, devices: number) =>
     windowBytes(shape, kvNumberBytes(type, shape), load, devices);
   if (simulated) {
-    const { hardware, tensorParallel, gpuMemory, model: shape, kvBytesPerToken } = simulated;
-    const bytes = capacity ?? cacheBytes({ shape, hardware, tensorParallel, memoryShare: gpuMemory });
+    const { hardware, tensorParallel, dataParallel, gpuMemory, model: shape, kvBytesPerToken } = simulated;
+    const bytes = capacity ?? cacheBytes({ shape, hardware, tensorParallel, dataParallel, memoryShare: gpuMemory });
     return blocksWithin(bytes, kvBytesPerToken, blockTokens, windows(shape, simulated.kvDtype, tensorParallel));
   }
   if (capacity === undefined || model === undefined) return undefined;
@@ -151,6 +161,7 @@ export async function simulationConfig(config: RunConfig, simulated: Simulated):
     ...config,
     cost: await costOf(simulated, blockTokens),
     replicas,
+    lockstep: stepTogether(simulated),
     ...(replicaCount > 1 && { router: createRouter({ ...router, replicaCount, blockTokens, seed }) }),
     disaggregation,
     network,
@@ -160,25 +171,31 @@ export async function simulationConfig(config: RunConfig, simulated: Simulated):
 }
 
 async function costOf(simulated: Simulated, blockTokens: number): Promise<SimulationConfig["cost"]> {
-  const { model: shape, hardware, tensorParallel, efficiency, kvDtype, cost, profile } = simulated;
-  if (profile) {
-    const profiled = new Profiled({ profile, shape, hardware, blockTokens, tensorParallel });
-    return () => profiled;
-  }
-  if (cost !== undefined) return await costFrom(cost);
-  const kvBytes = kvNumberBytes(kvDtype, shape);
-  const roofline = new Roofline({ shape, hardware, blockTokens, tensorParallel, kvNumberBytes: kvBytes, efficiency });
-  return () => roofline;
+  const { model: shape, hardware, tensorParallel, dataParallel, efficiency, kvDtype, cost: given, profile } = simulated;
+  if (!profile && given !== undefined) return await costFrom(given);
+  const system = { shape, hardware, blockTokens, tensorParallel, dataParallel };
+  const cost: DividedCost = profile
+    ? new Profiled({ ...system, profile, expertDevices: expertDevices(shape, simulated) })
+    : new Roofline({ ...system, kvNumberBytes: kvNumberBytes(kvDtype, shape), efficiency });
+  const group = stepTogether(simulated) ? new ExpertGroup({ ...system, cost }) : cost;
+  return () => group;
+}
+
+/** Whether the replicas share the experts of the model. */
+function stepTogether({ model, dataParallel }: Simulated): boolean {
+  return model.experts !== undefined && dataParallel > 1;
 }
 
 /** The simulated system, as in a report. */
 export function describe(simulated: Simulated) {
   const { model, hardware, tensorParallel, efficiency, cost, profile, replicas, router } = simulated;
-  const { disaggregation, network, loop, speed, spread, maxOutput } = simulated;
+  const { dataParallel, expertParallel, disaggregation, network, loop, speed, spread, maxOutput } = simulated;
   return {
     model: model.name,
     gpu: hardware.name,
     tensorParallel,
+    ...(dataParallel > 1 && { dataParallel }),
+    ...(expertParallel && { expertParallel }),
     cost: profile ? `${profilePrefix}${profile.name}` : cost === undefined ? rooflineName : nameOf(cost),
     costNote: costNote(simulated) ?? null,
     efficiency: profile || cost !== undefined ? null : efficiency,
@@ -196,14 +213,4 @@ export function describe(simulated: Simulated) {
     ...(disaggregation && { disaggregation: { ...disaggregation, decodeRouter: disaggregation.decodeRouter.name } }),
     ...(network && { network }),
   };
-}
-
-/** @throws InputError if the heads cannot be divided equally among this number of devices. */
-function checkShared(model: ModelShape, devices: number): void {
-  if (canShare(model, devices)) return;
-  const possible = Array.from({ length: 1024 }, (_, i) => i + 1).filter((count) => canShare(model, count));
-  throw new InputError(
-    `--tp is ${devices}, which does not divide the heads of ${model.name} (${model.heads} heads, ${model.kvHeads} KV heads); ` +
-      `expected ${possible.slice(0, -1).join(", ")} or ${possible.at(-1)}`,
-  );
 }

@@ -6,3 +6,4 @@ export { prefixAffinity } from "./prefix-affinity.ts";
 export { random } from "./random.ts";
 export { roundRobin } from "./round-robin.ts";
 export { sessionAffinity } from "./session-affinity.ts";
+export { vllmDp } from "./vllm-dp.ts";

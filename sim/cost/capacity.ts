@@ -1,6 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import type { Hardware } from "./hardware.ts";
-import { type ModelShape, weightBytesOf } from "./model-shape.ts";
+import { deviceWeightBytes, type ModelShape } from "./model-shape.ts";
 
 /** Memory of the runtime: context, kernels, graphs, library buffers. */
 const runtimeBytes = 2 ** 30;
@@ -9,6 +9,8 @@ export interface CapacityOptions {
   readonly shape: ModelShape;
   readonly hardware: Hardware;
   readonly tensorParallel?: number;
+  /** Replicas that share the routed experts. */
+  readonly dataParallel?: number;
   /** Share of a device's memory that the engine may use: vLLM's `gpu_memory_utilization`. */
   readonly memoryShare: number;
   /** Tokens of the largest step. */
@@ -24,12 +26,12 @@ export interface CapacityOptions {
 export function cacheBytes(options: CapacityOptions): number {
   const left = leftBytes(options, options.tensorParallel ?? 1);
   if (left > 0) return left;
-  const { shape, hardware, tensorParallel = 1, memoryShare } = options;
+  const { shape, hardware, tensorParallel = 1, dataParallel = 1, memoryShare } = options;
   const enough = [2, 3, 4, 5, 6, 7, 8, 16, 32, 64].find(
     (devices) => devices > tensorParallel && canShare(shape, devices) && leftBytes(options, devices) > 0,
   );
   throw new InputError(
-    `${shape.name} does not fit: its weights are ${gib(weightBytesOf(shape) / tensorParallel)} per device; with activations and ` +
+    `${shape.name} does not fit: its weights are ${gib(deviceWeightBytes(shape, tensorParallel, dataParallel))} per device; with activations and ` +
       `runtime they exceed ${memoryShare} of the ${gib(hardware.memoryBytes)} of ${hardware.name} by ${gib(-left)}` +
       (enough === undefined ? "" : `; --tp ${enough} is enough`),
   );
@@ -40,11 +42,13 @@ export function canShare({ heads, kvHeads }: ModelShape, devices: number): boole
   return heads % devices === 0 && (kvHeads % devices === 0 || devices % kvHeads === 0);
 }
 
-function leftBytes({ shape, hardware, memoryShare, stepTokens = 8192 }: CapacityOptions, devices: number): number {
+function leftBytes(
+  { shape, hardware, dataParallel = 1, memoryShare, stepTokens = 8192 }: CapacityOptions,
+  devices: number,
+): number {
   const usable = hardware.memoryBytes * memoryShare;
-  return Math.floor(
-    usable - weightBytesOf(shape) / devices - stepTokens * activationBytes(shape, devices) - runtimeBytes,
-  );
+  const weights = deviceWeightBytes(shape, devices, dataParallel);
+  return Math.floor(usable - weights - stepTokens * activationBytes(shape, devices) - runtimeBytes);
 }
 
 /** Largest activations of a token: the hidden state before and after a layer, and the inner vectors of a feed-forward network. */

@@ -16,4 +16,6 @@ export interface CostModel {
   readonly inOrder?: true;
   /** Duration of a step with this load, in whole nanoseconds, at least 1. */
   stepNs(load: Readonly<StepLoad>): Nanos;
+  /** Duration of a step of several replicas together, in whole nanoseconds; absent: that of the slowest one. */
+  togetherNs?(loads: readonly Readonly<StepLoad>[]): Nanos;
 }

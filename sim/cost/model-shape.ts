@@ -62,10 +62,21 @@ export function expertLayers({ experts, layers, denseLayers }: ModelShape): numb
   return experts ? layers - denseLayers : 0;
 }
 
+/**
+ * Bytes of the weights on one device: the share of a replica's `tensorParallel` devices, of routed experts that of the devices of
+ * all `dataParallel` replicas.
+ */
+export function deviceWeightBytes(shape: ModelShape, tensorParallel: number, dataParallel: number): number {
+  const routed = routedWeightBytes(shape);
+  return (weightBytesOf(shape) - routed) / tensorParallel + routed / (tensorParallel * dataParallel);
+}
+
+const routedWeightBytes = (shape: ModelShape) =>
+  (shape.experts?.count ?? 0) * expertLayers(shape) * shape.parameters.expert * shape.expertWeightBytes;
+
 /** Bytes of all weights, over all devices. */
 export function weightBytesOf(shape: ModelShape): number {
-  const { parameters, numberBytes, weightBytes, expertWeightBytes, experts } = shape;
+  const { parameters, numberBytes, weightBytes } = shape;
   const own = shape.tiedEmbeddings ? parameters.embedding : parameters.embedding + parameters.head;
-  const routed = (experts?.count ?? 0) * expertLayers(shape) * parameters.expert;
-  return Math.ceil(own * numberBytes + parameters.layers * weightBytes + routed * expertWeightBytes);
+  return Math.ceil(own * numberBytes + parameters.layers * weightBytes + routedWeightBytes(shape));
 }

@@ -1,7 +1,7 @@
 import type { StepLoad } from "../../core/serving/step-load.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 import { Collectives } from "./collectives.ts";
-import type { CostModel } from "./cost-model.ts";
+import type { DividedCost } from "./expert-group.ts";
 import type { Hardware } from "./hardware.ts";
 import { kvLayerBytes } from "./kv-bytes.ts";
 import { expertLayers, type ModelShape } from "./model-shape.ts";
@@ -53,6 +53,8 @@ export interface RooflineOptions {
   readonly hardware: Hardware;
   readonly blockTokens: number;
   readonly tensorParallel?: number;
+  /** Replicas that share the routed experts. */
+  readonly dataParallel?: number;
   /** Bytes of a stored number of keys and values; default: the model's. */
   readonly kvNumberBytes?: number;
   readonly efficiency?: Partial<Efficiency>;
@@ -73,7 +75,7 @@ const attentionRows = 64;
  * In a step with prefill, decodes run in the attention kernel for many queries per sequence: each of them occupies a tile whose
  * rows are nearly all empty, so that the tile's arithmetic is as slow as reading the KV.
  */
-export class Roofline implements CostModel {
+export class Roofline implements DividedCost {
   readonly name = "roofline";
   readonly windowTokens: number | undefined;
   // All in nanoseconds per the unit that the name begins with (token, pair, …).
@@ -123,8 +125,9 @@ export class Roofline implements CostModel {
 
     const sparse = expertLayers(shape);
     this.#touched = experts ? touchedExperts(experts.count, experts.active) : new Float64Array(1);
-    this.#expertWeightsNs = (sparse * parameters.expert * shape.expertWeightBytes) / devices / memory;
-    this.#expertTokenNs = (2 * sparse * (experts?.active ?? 0) * parameters.expert) / devices / compute;
+    const sharing = devices * (rest.dataParallel ?? 1);
+    this.#expertWeightsNs = (sparse * parameters.expert * shape.expertWeightBytes) / sharing / memory;
+    this.#expertTokenNs = (2 * sparse * (experts?.active ?? 0) * parameters.expert) / sharing / compute;
 
     const windowLayers = shape.window?.layers ?? 0;
     const fullLayers = layers - windowLayers;
@@ -163,16 +166,23 @@ export class Roofline implements CostModel {
   }
 
   stepNs(load: Readonly<StepLoad>): Nanos {
+    const ns = this.withoutExpertsNs(load, 0) + this.expertsNs(load.prefillTokens + load.decodeTokens);
+    return Math.max(1, Math.round(ns));
+  }
+
+  expertsNs(tokens: number): number {
+    if (tokens === 0 || this.#expertWeightsNs === 0) return 0;
+    const touched = this.#touched[Math.min(tokens, this.#touched.length - 1)];
+    return this.#overlapped(touched * this.#expertWeightsNs, tokens * this.#expertTokenNs);
+  }
+
+  withoutExpertsNs(load: Readonly<StepLoad>, paddedTokens: number): number {
     const { prefillTokens, decodeContextTokens, decodeWindowTokens, logits } = load;
-    const tokens = prefillTokens + load.decodeTokens;
+    const tokens = Math.max(prefillTokens + load.decodeTokens, paddedTokens);
     let ns = this.#stepNs + load.copiedBlocks * this.#copyNs + load.swappedTokens * this.#swapNs;
     if (tokens > 0) {
       const rows = tokens <= smallTileTokens ? smallTileTokens : Math.ceil(tokens / tileTokens) * tileTokens;
       ns += this.#overlapped(this.#weightsNs, rows * this.#tokenNs) + tokens * this.#vectorNs;
-      if (this.#expertWeightsNs > 0) {
-        const touched = this.#touched[Math.min(tokens, this.#touched.length - 1)];
-        ns += this.#overlapped(touched * this.#expertWeightsNs, tokens * this.#expertTokenNs);
-      }
     }
     if (prefillTokens > 0) {
       const computeNs = load.prefillPairs * this.#pairNs + load.prefillWindowPairs * this.#windowPairNs;
@@ -187,8 +197,7 @@ export class Roofline implements CostModel {
       ns += this.#collectives.allGatherNs(logits * this.#logitsBytes);
     }
     // After the embedding, attention and the feed-forward network.
-    ns += (1 + 2 * this.#layers) * this.#collectives.allReduceNs(tokens * this.#hiddenBytes);
-    return Math.max(1, Math.round(ns));
+    return ns + (1 + 2 * this.#layers) * this.#collectives.allReduceNs(tokens * this.#hiddenBytes);
   }
 
   /** Duration of two overlapping activities: the longer one, plus the exposed share of the shorter one. */

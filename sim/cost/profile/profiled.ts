@@ -1,7 +1,7 @@
 import type { StepLoad } from "../../../core/serving/step-load.ts";
 import type { Nanos } from "../../../core/trace/trace.ts";
 import { Collectives } from "../collectives.ts";
-import type { CostModel } from "../cost-model.ts";
+import type { DividedCost } from "../expert-group.ts";
 import type { Hardware } from "../hardware.ts";
 import { kvTokenBytes } from "../kv-bytes.ts";
 import { expertLayers, type ModelShape } from "../model-shape.ts";
@@ -16,6 +16,8 @@ export interface ProfiledOptions {
   readonly blockTokens: number;
   /** The degree of tensor parallelism that the profile was measured at. */
   readonly tensorParallel?: number;
+  /** Devices that each compute a share of the routed experts. */
+  readonly expertDevices?: number;
 }
 
 /** Batch sizes of vLLM's CUDA graphs: decodes are padded to the next one. */
@@ -32,12 +34,13 @@ function range(from: number, to: number, by: number): number[] {
  *
  * Several chunks in one step count as one chunk with as many tokens and as many query-key pairs.
  */
-export class Profiled implements CostModel {
+export class Profiled implements DividedCost {
   readonly name = "profile";
   readonly #profile: OperatorProfile;
   readonly #options: ProfiledOptions;
   readonly #layers: number;
   readonly #sparse: number;
+  readonly #expertDevices: number;
   /** Time of the operators by tokens of the step, and by sequences, as far as these tables reach. */
   readonly #dense: Float64Array;
   readonly #perSequence: Float64Array;
@@ -57,6 +60,7 @@ export class Profiled implements CostModel {
     this.#collectives = new Collectives(hardware, tensorParallel);
     this.#logitsBytes = (shape.vocabulary / tensorParallel) * shape.numberBytes;
     this.#sparse = expertLayers(shape);
+    this.#expertDevices = options.expertDevices ?? 1;
     this.#touched = shape.experts ? touchedExperts(shape.experts.count, shape.experts.active) : new Float64Array(1);
     this.#dense = Float64Array.from({ length: 4097 }, (_, tokens) => (tokens === 0 ? 0 : this.#denseNs(tokens)));
     this.#perSequence = Float64Array.from({ length: 1025 }, (_, sequences) => this.#perSequenceNs(sequences));
@@ -88,19 +92,30 @@ export class Profiled implements CostModel {
   }
 
   stepNs(load: Readonly<StepLoad>): Nanos {
+    const ns = this.withoutExpertsNs(load, 0) + this.expertsNs(load.prefillTokens + load.decodeTokens);
+    return Math.max(1, Math.round(ns));
+  }
+
+  /**
+   * A device that has 1/n of the experts computes 1/n of the pairs of token and expert, for 1/n of the activated experts: as many
+   * as 1/n of the tokens have on one device.
+   */
+  expertsNs(tokens: number): number {
+    const { experts } = this.#profile;
+    if (experts === undefined || tokens === 0) return 0;
+    const touched = this.#touched[Math.min(tokens, this.#touched.length - 1)];
+    return this.#sparse * expertsNs(experts, tokens / this.#expertDevices, touched / this.#expertDevices);
+  }
+
+  withoutExpertsNs(load: Readonly<StepLoad>, paddedTokens: number): number {
     const { sequences } = load;
-    const tokens = load.prefillTokens + load.decodeTokens;
+    const tokens = Math.max(load.prefillTokens + load.decodeTokens, paddedTokens);
     let ns = load.copiedBlocks * this.#copyNs + load.swappedTokens * this.#swapNs;
     if (tokens > 0) {
       ns += tokens < this.#dense.length ? this.#dense[tokens] : this.#denseNs(tokens);
       ns += this.#layers * this.#attentionNs(load);
-      if (this.#profile.experts) {
-        const touched = this.#touched[Math.min(tokens, this.#touched.length - 1)];
-        ns += this.#sparse * expertsNs(this.#profile.experts, tokens, touched);
-      }
     }
-    ns += sequences < this.#perSequence.length ? this.#perSequence[sequences] : this.#perSequenceNs(sequences);
-    return Math.max(1, Math.round(ns));
+    return ns + (sequences < this.#perSequence.length ? this.#perSequence[sequences] : this.#perSequenceNs(sequences));
   }
 
   #attentionNs(load: Readonly<StepLoad>): number {
@@ -123,8 +138,12 @@ export class Profiled implements CostModel {
   }
 }
 
-/** Time of the experts of one layer, between the two nearest numbers of activated experts that were measured. */
+/**
+ * Time of the experts of one layer, between the two nearest numbers of activated experts that were measured; of fewer than the
+ * smallest one, their share.
+ */
 function expertsNs({ activated, byTokens }: ExpertTimes, tokens: number, touched: number): number {
+  if (touched < activated[0]) return (byTokens[0].at(tokens) * touched) / activated[0];
   let i = 0;
   while (i < activated.length - 2 && activated[i + 1] <= touched) i++;
   const low = byTokens[i].at(tokens);

@@ -122,6 +122,7 @@ describe("--cost profile:NAME", () => {
       "was measured with --model llama-3.1-8b, not qwen3-8b",
     ],
     [{ cost: "profile:rtx4090-llama-3.1-8b", tp: 2 }, "has no times for --tp 2, only for 1"],
+    [{ cost: "profile:rtxpro6000-qwen3-30b-a3b", tp: 2 }, "was measured with whole experts; give --ep"],
     [{ cost: "profile:rtx4090-llama-3.1-8b", kvDtype: "fp8" }, "keys and values of the model's type, not fp8"],
   ])("%j is refused in one line", async (options, message) => {
     const error = await simulate("example", { preset: "vllm", ...options }).catch((thrown: unknown) => thrown);

@@ -23,6 +23,19 @@ describe("least-loaded", () => {
   });
 });
 
+describe("vllm-dp", () => {
+  test("a waiting request weighs as much as four running ones, and numbers are up to 100 ms old", () => {
+    const router = routerOf("vllm-dp", 2);
+    const at = (nowMs: number, loads: Parameters<typeof routed>[1][number][1]) =>
+      routed({ route: (request, replicas) => router.route(request, replicas, nowMs * 1e6) }, [["a", loads]])[0];
+    expect(at(0, [{ waiting: 1 }, { running: 3 }])).toBe(1); // 4, 3
+    expect(at(10, [0, { running: 4 }])).toBe(0); // 4, 7 of then: not yet updated
+    expect(at(20, [0, { running: 4 }])).toBe(1); // 8, 7
+    expect(at(100, [0, { running: 4 }])).toBe(0); // 0, 4
+    expect(at(101, [0, { running: 4 }])).toBe(0); // 4, 4
+  });
+});
+
 describe("random", () => {
   test("chooses three replicas about equally often", () => {
     const counts = [0, 0, 0];

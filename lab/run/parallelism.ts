@@ -1,0 +1,47 @@
+import { InputError } from "../../core/errors.ts";
+import { canShare } from "../../sim/cost/capacity.ts";
+import type { ModelShape } from "../../sim/cost/model-shape.ts";
+import type { SimulationOptions } from "./simulation-options.ts";
+
+/** Devices of a simulated server. */
+export interface Parallelism {
+  readonly tensorParallel: number;
+  readonly dataParallel: number;
+  readonly expertParallel: boolean;
+}
+
+/** `--tp`, `--dp` and `--ep`. @throws InputError if the model cannot be divided in this way, or the simulator cannot represent it */
+export function parallelismFrom(options: SimulationOptions, model: ModelShape): Parallelism {
+  const { tp = 1, dp = 1, ep = false, pp = 1 } = options;
+  checkShared(model, tp);
+  if (pp > 1)
+    throw new InputError(`--pp is ${pp}: steps of several batches in flight are not simulated; give --pp 1, or --tp`);
+  if (dp > 1)
+    for (const name of ["replicas", "prefillReplicas", "decodeReplicas"] as const)
+      if ((options[name] ?? 1) > 1 || (name !== "replicas" && options[name] !== undefined))
+        throw new InputError(
+          "--dp excludes --replicas, --prefill-replicas and --decode-replicas: one server is simulated",
+        );
+  if (ep) {
+    if (!model.experts) throw new InputError(`--ep: ${model.name} has no experts`);
+    if (tp * dp === 1) throw new InputError("--ep has no effect on one GPU; give --tp or --dp");
+    if (tp * dp > model.experts.count)
+      throw new InputError(`--ep: ${tp * dp} GPUs are more than the ${model.experts.count} experts of ${model.name}`);
+  }
+  return { tensorParallel: tp, dataParallel: dp, expertParallel: ep };
+}
+
+/** Devices that share the experts of a layer; 1 if the model has none. */
+export function expertDevices({ experts }: ModelShape, { tensorParallel, dataParallel }: Parallelism): number {
+  return experts ? tensorParallel * dataParallel : 1;
+}
+
+/** @throws InputError if the heads cannot be divided equally among this number of devices. */
+function checkShared(model: ModelShape, devices: number): void {
+  if (canShare(model, devices)) return;
+  const possible = Array.from({ length: 1024 }, (_, i) => i + 1).filter((count) => canShare(model, count));
+  throw new InputError(
+    `--tp is ${devices}, which does not divide the heads of ${model.name} (${model.heads} heads, ${model.kvHeads} KV heads); ` +
+      `expected ${possible.slice(0, -1).join(", ")} or ${possible.at(-1)}`,
+  );
+}
