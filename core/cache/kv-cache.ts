@@ -76,6 +76,8 @@ export class KvCache {
   // Rules that the hot path reads.
   readonly #publishAtAllocation: boolean;
   readonly #recomputeLast: boolean;
+  /** Hits share memory, but their tokens are computed again. */
+  readonly recomputesHits: boolean;
   readonly #limits: boolean;
   #distinct = 0;
 
@@ -92,6 +94,7 @@ export class KvCache {
     this.#unlimited = parts.blocks === undefined;
     this.#publishAtAllocation = rules.publish === "allocation";
     this.#recomputeLast = rules["full-hit"] !== "stored-logits";
+    this.recomputesHits = rules["hit-compute"] === "recompute";
     this.#limits = rules["max-entries"] !== "unlimited" || rules["prefix-blocks"] !== "unlimited";
     const forward = rules["free-order"] === "forward";
     this.refs = new BlockRefs({ index, entries, counters, log, forward, unlimited: this.#unlimited });
@@ -173,7 +176,8 @@ export class KvCache {
     const source = admission.partialTokens > 0 && !admission.stealsPartial ? admission.partialBlock : hole;
     if (admission.tableEnd > blocks.count) this.#allocateUpTo(sequence, admission.tableEnd, wholePrompt, source);
     sequence.cachedTokens = sequence.computedTokens = hitTokens;
-    if (this.#recomputeLast && hitTokens === sequence.knownTokens) sequence.computedTokens--;
+    if (this.recomputesHits) sequence.computedTokens = 0;
+    else if (this.#recomputeLast && hitTokens === sequence.knownTokens) sequence.computedTokens--;
     return true;
   }
 

@@ -74,6 +74,12 @@ export const ruleTable = {
   "max-entries": { values: "limit", about: "maximum entries of a prompt table, referenced or not" },
   "prefix-blocks": { values: "limit", about: "maximum blocks of a prefix pool" },
   "pin-blocks": { values: "number", initial: 0, everyIndex: true, about: "maximum pinned blocks" },
+  "hit-compute": {
+    values: ["skip", "recompute"],
+    everyIndex: true,
+    about:
+      "cached tokens of an admitted request: not computed; or computed again in the shared blocks, by a backend that ignores the prefix length",
+  },
 } as const satisfies Record<
   string,
   { values: readonly string[] | "number" | "limit"; initial?: string | number; everyIndex?: true; about: string }

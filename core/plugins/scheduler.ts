@@ -7,7 +7,7 @@ import type { Rules } from "./rules.ts";
 /** A sequence as a scheduler reads it. */
 export interface SequenceView {
   readonly request: RequestView;
-  /** Tokens whose KV is in the block table, cached or computed. */
+  /** Tokens whose KV is in the block table, cached or computed; with the rule `hit-compute=recompute` computed ones only. */
   readonly computedTokens: number;
   /** Of these, hits at admission. */
   readonly cachedTokens: number;

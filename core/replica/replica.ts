@@ -332,7 +332,8 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#listener.admitted?.(sequence, this.#now);
     if (swapped > 0) this.#swapIn(sequence);
     // `#swapIn` restores more tokens than estimated above if this step computes the last cached block.
-    this.#addToStep(sequence, Math.max(0, tokens + restored - sequence.restoredTokens));
+    const recomputed = this.cache.recomputesHits ? sequence.cachedTokens : 0;
+    this.#addToStep(sequence, Math.max(0, tokens + restored - sequence.restoredTokens) + recomputed);
     return true;
   }
 

@@ -17,6 +17,7 @@ import type { ServedResult } from "../run/served-result.ts";
 import type { Simulated } from "../run/simulated.ts";
 import { capacityFrom, simulatedFrom, simulationConfig } from "../run/simulation.ts";
 import { isEngine, type Target } from "../run/target.ts";
+import type { CostPlugin } from "../user-plugins/kinds.ts";
 import type { Metrics } from "./metrics.ts";
 
 /** Model and hardware of a run. The model is a name, or the fields of its `config.json`. */
@@ -41,6 +42,8 @@ export interface Setup extends PartNames {
   readonly decodeReplicas?: number;
   readonly arrivals?: ArrivalOptions;
   readonly efficiency?: Partial<Efficiency>;
+  /** Step times of the original engine, to isolate a cause. */
+  readonly cost?: CostPlugin;
 }
 
 /** The result of a run, and sums over its steps. */
@@ -152,7 +155,7 @@ function blocksForAll({ requestCount, inputTokens, outputTokens }: Trace, blockT
 
 /** The simulated machine, as for `kvlab replay --target sim`; the model may also be given by its fields. */
 async function simulatedOn({ model, gpu, tp = 1 }: Machine, setup: Setup, trace: Trace): Promise<Simulated> {
-  const { replicas, prefillReplicas, decodeReplicas, router, arrivals, efficiency } = setup;
+  const { replicas, prefillReplicas, decodeReplicas, router, arrivals, efficiency, cost } = setup;
   const options = {
     gpu,
     tp,
@@ -162,6 +165,7 @@ async function simulatedOn({ model, gpu, tp = 1 }: Machine, setup: Setup, trace:
     ...(decodeReplicas && { decodeReplicas }),
     ...(router && { router }),
     ...(efficiency && { efficiency }),
+    ...(cost && { cost }),
   };
   if (typeof model === "string") return await simulatedFrom({ ...options, model }, trace);
   const shape = shapeOf(model.name, model.config, model.name);

@@ -4,8 +4,9 @@ import { promptTable } from "../index/prompt-table.ts";
 import type { Preset } from "../preset.ts";
 
 /**
- * A prompt matches only an identical prompt. A partial last block is shared with the entry and copied on write.
- * `--rule max-entries=N` limits the number of entries.
+ * A prompt matches only an identical prompt. A partial last block is shared with the entry and copied on write. roseinfer's
+ * `prefix_cache_max_entries` is 256, and its pool has the blocks of 256 sequences of the maximum context, in every layer:
+ * `--rule max-entries=unlimited` removes the limit, and `--blocks` sets the pool.
  */
 export const roseinfer: Preset = {
   name: "roseinfer",
@@ -21,5 +22,6 @@ export const roseinfer: Preset = {
   rules: {
     "full-hit": "stored-logits",
     publish: "step",
+    "max-entries": 256,
   },
 };

@@ -50,3 +50,16 @@ export const efficientRouterShared: SchedulerPlugin = {
   create: ({ rules, options: given }) =>
     new PeakAdmission({ outputTokens: outputTokens(given as Options), sharesPrefixes: true }, rules, given),
 };
+
+/**
+ * The router as LightLLM first published it, which admits up to the whole capacity. Its description sorts the requests by
+ * their remaining output in ascending order; its code, like this one, in descending order.
+ */
+export const efficientRouterFirst: SchedulerPlugin = {
+  name: "efficient-router-first",
+  about: "as efficient-router, but admits a peak equal to the capacity, without six spare steps per request",
+  source: "LightLLM (Efficient Router as first published, 2023)",
+  options,
+  create: ({ rules, options: given }) =>
+    new PeakAdmission({ outputTokens: outputTokens(given as Options), isFirstForm: true }, rules, given),
+};

@@ -1,5 +1,5 @@
 export { dfsWeight } from "./dfs-weight.ts";
-export { efficientRouter, efficientRouterShared } from "./efficient-router.ts";
+export { efficientRouter, efficientRouterFirst, efficientRouterShared } from "./efficient-router.ts";
 export { fcfs } from "./fcfs.ts";
 export { fcfsChunked } from "./fcfs-chunked.ts";
 export { hrrn } from "./hrrn.ts";

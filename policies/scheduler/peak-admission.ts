@@ -24,17 +24,21 @@ export const peakAdmissionOptions = {
 
 export type PeakAdmissionOptions = Readonly<Record<keyof typeof peakAdmissionOptions, number>>;
 
-/** Steps added to the remaining output of every request, because LightLLM plans ahead. */
-const addedSteps = 6;
-
 /** Estimates output lengths for admission. */
 export interface Estimate {
+  /**
+   * The first published form: a peak that is equal to the capacity is admitted, and no steps are added. Later versions add
+   * `addedSteps` to the remaining output of every request, because LightLLM plans ahead, and admit a peak below the capacity.
+   */
+  readonly isFirstForm?: true;
   /** Estimated length of the output; at most `maxOutputTokens`. */
   outputTokens(sequence: SequenceView, context: SchedulerContext): number;
   /** A shared cached prefix counts once. */
   readonly sharesPrefixes?: true;
   finished?(sequence: SequenceView): void;
 }
+
+const addedSteps = 6;
 
 /** A request in an estimate. */
 interface Demand extends TokenDemand {
@@ -153,7 +157,8 @@ export class PeakAdmission implements Scheduler {
     if (totalBlocks === undefined) return true;
     const shared = (a: Demand, b: Demand) => this.#sharedTokens(a, b, blockTokens);
     const peak = this.#estimate.sharesPrefixes ? peakTokens(demands, shared) : peakTokens(demands);
-    return peak < totalBlocks * blockTokens;
+    const capacity = totalBlocks * blockTokens;
+    return peak < capacity || (peak === capacity && this.#estimate.isFirstForm === true);
   }
 
   #demand(context: SchedulerContext, sequence: SequenceView, cachedTokens: number): Demand {
@@ -166,7 +171,7 @@ export class PeakAdmission implements Scheduler {
       currentTokens: Math.max(knownTokens + 1, computedTokens + 1),
       remainingTokens:
         Math.max(0, output - generatedTokens - 1) +
-        addedSteps +
+        (this.#estimate.isFirstForm ? 0 : addedSteps) +
         Math.max(0, chunks) * (this.#options["router-max-wait-tokens"] + 1),
     };
   }

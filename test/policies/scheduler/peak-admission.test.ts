@@ -111,6 +111,16 @@ describe("efficient-router", () => {
   });
 });
 
+test("efficient-router-first admits a peak equal to the capacity and adds no steps", () => {
+  // A (11, 5) and B (9, 6), 2 of each for their prefill step: 5 · 2 + 20 = 30.
+  const two = [
+    { input: 10, output: 4 },
+    { input: 8, output: 5 },
+  ];
+  expect(run("efficient-router-first", 29, two).steps[0]).toBe("0: A prefill 0–10");
+  expect(run("efficient-router-first", 30, two).steps[0]).toBe("0: A prefill 0–10, B prefill 0–8");
+});
+
 test("efficient-router-shared counts the common hit tokens of two requests once", () => {
   // A leaves 20 cached tokens. B (22, 10) and C (22, 10): 10 · 2 + 44 = 64, of which 20 are shared.
   const requests: SteppedRequest[] = [
