@@ -1,10 +1,12 @@
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
+import { batchingExtremes } from "./batching-extremes.ts";
 import { blockSize } from "./block-size.ts";
 import { continuousBatching } from "./continuous-batching.ts";
 import { disaggregation } from "./disaggregation.ts";
 import { efficientRouter } from "./efficient-router.ts";
 import type { Experiment } from "./experiment.ts";
+import { lightllmSharegpt } from "./lightllm-sharegpt.ts";
 import { lmdeploy1407 } from "./lmdeploy-1407.ts";
 import { prefixPool } from "./prefix-pool.ts";
 import { roseinfer } from "./roseinfer.ts";
@@ -19,7 +21,9 @@ export const experiments: readonly Experiment[] = [
   prefixPool,
   efficientRouter,
   tokenAttention,
+  lightllmSharegpt,
   continuousBatching,
+  batchingExtremes,
   routers,
   disaggregation,
 ];

@@ -8,20 +8,24 @@ import { commonMetrics, type ExperimentRunner, type Measured } from "./runner.ts
 const requests = 1000;
 const inputTokens = 336_509;
 const outputTokens = 160_646;
-const systemTokens = 110;
+const systemPromptTokens = 110;
 /** vLLM's benchmark drops prompts and outputs shorter than 4 or longer than 1,024 tokens. */
 const chats = { sigma: 1, least: 4, most: 1024 };
 
-/** A thousand chats that begin with the same system prompt; the numbers of tokens are exactly the published ones. */
-export function shareGptLike(seed: number) {
+/**
+ * A thousand chats that begin with the same system prompt; the numbers of tokens are exactly the published ones. With another
+ * `maxOutputTokens` than the output length, the client's limit is the same for all.
+ */
+export function shareGptLike(seed: number, systemTokens = systemPromptTokens, maxOutputTokens?: number) {
   const random = seededRandom(seed);
-  const promptLengths = lengthsOf(random, requests, inputTokens - requests * systemTokens, chats);
+  const promptLengths = lengthsOf(random, requests, inputTokens - requests * systemPromptTokens, chats);
   const outputs = lengthsOf(random, requests, outputTokens, chats);
   return traceOf(
     Array.from(promptLengths, (ownTokens, i) => ({
-      prefix: { id: 0, tokens: systemTokens },
+      ...(systemTokens > 0 && { prefix: { id: 0, tokens: systemTokens } }),
       ownTokens,
       outputTokens: outputs[i],
+      ...(maxOutputTokens !== undefined && { maxOutputTokens }),
     })),
   );
 }
@@ -53,7 +57,7 @@ export const lmdeploy1407: Experiment = {
     const published = 8.06 / 6.78;
     return {
       workload:
-        `${requests} requests at once, ${grouped(inputTokens)} input tokens (${systemTokens} of each are the system ` +
+        `${requests} requests at once, ${grouped(inputTokens)} input tokens (${systemPromptTokens} of each are the system ` +
         `prompt) and ${grouped(outputTokens)} output tokens, lengths distributed as in chats, 4 to 1,024. The issue does not name ` +
         "the GPU: an A100 with 80 GB is assumed.",
       rows: [
@@ -71,7 +75,7 @@ export const lmdeploy1407: Experiment = {
         `Our gain is smaller because prefill takes ${percent(prefill)} of the time without cache, and ${percent(hits)} of its tokens are hits: that gains ${(1 / (1 - prefill * hits)).toFixed(2)}. ` +
           `For the published ${published.toFixed(2)}, prefill would have to take ${percent((1 - 1 / published) / hits)} of the time; at half its speed it would take ${percent(halfSpeed)}, and the gain would be ${(1 / (1 - halfSpeed * hits)).toFixed(2)}. ` +
           "The efficiency of vLLM 0.4 is not published; the efficiency factors are fitted to a newer engine.",
-        `Blocks of 64 cache 64 of the ${systemTokens} tokens, blocks of 16 cache 96: the gain falls to ${gain(coarse, off).toFixed(2)}.`,
+        `Blocks of 64 cache 64 of the ${systemPromptTokens} tokens, blocks of 16 cache 96: the gain falls to ${gain(coarse, off).toFixed(2)}.`,
       ],
     };
   },

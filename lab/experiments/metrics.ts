@@ -22,6 +22,7 @@ export const metrics = {
   steps: { label: "steps", digits: 0 },
   preemptions: { label: "preempted", digits: 0 },
   computedAgain: { label: "recomputed", digits: 1, share: true },
+  latencyMsP50: { label: "latency p50 ms", digits: 0 },
   ttftMsP50: { label: "TTFT p50 ms", digits: 0 },
   ttftMsP99: { label: "p99 ms", digits: 0 },
   tpotMsMean: { label: "TPOT ms", digits: 1 },

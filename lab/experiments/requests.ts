@@ -6,6 +6,8 @@ import { logNormal } from "../../traces/random.ts";
 /** A request of an experiment: a prefix that other requests may share, and a unique remainder. */
 export interface Prompt {
   readonly arrivalNs?: Nanos;
+  /** Its session, from 1: in a closed loop its requests arrive one after the other. */
+  readonly session?: number;
   /** A shared prefix and its length; equal ids have equal tokens. */
   readonly prefix?: { readonly id: number; readonly tokens: number };
   readonly ownTokens: number;
@@ -26,10 +28,11 @@ export function traceOf(prompts: readonly Prompt[]): Trace {
     prefixes.set(id, known);
     return known.slice(0, tokens);
   };
-  for (const { arrivalNs = 0, prefix, ownTokens, outputTokens, maxOutputTokens = outputTokens } of prompts) {
+  for (const { arrivalNs = 0, session, prefix, ownTokens, outputTokens, maxOutputTokens = outputTokens } of prompts) {
     const shared = prefix === undefined ? [] : beginning(prefix);
     builder.add({
       arrivalNs,
+      ...(session !== undefined && { session }),
       inputTokens: shared.length + ownTokens,
       outputTokens,
       maxOutputTokens,

@@ -33,7 +33,7 @@ const poolBlocks = (256 * 1024) / 64;
 
 /** Totals of prompt and output tokens per second, and seconds of prefill, without and with the cache. naive does not use it. */
 const published = {
-  naive: { promptS: [undefined, undefined], totalTokensPerS: [13_220, 13_301] },
+  naive: { totalTokensPerS: [13_220, 13_301] },
   offline: { promptS: [1.087, 0.251], totalTokensPerS: [13_454, 16_923] },
   online: { promptS: [1.087, 0.251], totalTokensPerS: [12_282, 15_716] },
 } as const;
@@ -66,10 +66,10 @@ export const roseinfer: Experiment = {
     };
     const runs: Record<string, readonly [off: Measured, on: Measured]> = {};
     for (const scheduler of ["naive", "offline", "online"] as const) {
-      const { promptS, totalTokensPerS } = published[scheduler];
+      const { totalTokensPerS } = published[scheduler];
       const options = scheduler === "naive" ? {} : { schedulerOptions };
       const as = (i: 0 | 1) => ({
-        ...(promptS[i] !== undefined && { promptS: promptS[i] }),
+        ...(scheduler !== "naive" && { promptS: published[scheduler].promptS[i] }),
         totalTokensPerS: totalTokensPerS[i],
       });
       const off = await run(`${scheduler}, off`, { ...options, scheduler, index: "none" }, as(0));
@@ -130,8 +130,7 @@ function explainMeasured([off, on]: readonly Measured[]): string[] {
 
 /** Seconds of decode as published, without the cache; the prefill of naive is not published, and is the same work. */
 const publishedDecodeS = (scheduler: keyof typeof published) =>
-  (requests * (promptTokens + outputTokens)) / published[scheduler].totalTokensPerS[0] -
-  published[scheduler].promptS[0];
+  (requests * (promptTokens + outputTokens)) / published[scheduler].totalTokensPerS[0] - published.offline.promptS[0];
 
 /** Decode steps of all requests: the first output token belongs to prefill. */
 const decodeTokens = requests * (outputTokens - 1);
@@ -147,7 +146,8 @@ const perSequence = {
   decodeNs: ((publishedDecodeS("naive") * 1e9) / decodeTokens) | 0,
   stepNs({ logits, prefillSequences, decodeTokens }: Readonly<StepLoad>): number {
     const cachedPrompts = logits - prefillSequences - decodeTokens;
-    return prefillSequences * this.promptNs + cachedPrompts * this.cachedPromptNs + decodeTokens * this.decodeNs;
+    const { promptNs, cachedPromptNs, decodeNs } = perSequence;
+    return prefillSequences * promptNs + cachedPrompts * cachedPromptNs + decodeTokens * decodeNs;
   },
 };
 

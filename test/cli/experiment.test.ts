@@ -15,7 +15,9 @@ const names = [
   "prefix-pool",
   "efficient-router",
   "token-attention",
+  "lightllm-sharegpt",
   "continuous-batching",
+  "batching-extremes",
   "routers",
   "disaggregation",
 ] as const;
@@ -162,6 +164,23 @@ describe("published results are reproduced", () => {
     expect(wasted).toEqual(wasted.toSorted((a, b) => a - b));
     expect(wasted[3]).toBeGreaterThan(0.05);
     expect(ratio("token-attention", "requests/s, TGI with token and router ÷ plain TGI")).toBeGreaterThan(2);
+  });
+
+  test("lightllm-sharegpt: the router alone gains little, and TGI's token budget costs half the throughput", () => {
+    for (const row of ["7B", "7B, limit 1024"]) {
+      const gain = ratio("lightllm-sharegpt", `${row}: requests/s, router ÷ no router`);
+      expect(gain).toBeGreaterThan(0.95);
+      expect(gain).toBeLessThan(1.1);
+    }
+    expect(ratio("lightllm-sharegpt", "65B: requests/s, LightLLM ÷ TGI")).toBeGreaterThan(1.5);
+  });
+
+  test("batching-extremes: without batching latency grows with the users, with batching throughput does", () => {
+    const perS = (row: string) => metric("batching-extremes", row, "requestsPerS");
+    expect(perS("10 users, no batching")).toBeCloseTo(perS("1 user, no batching"), 1);
+    expect(perS("10 users, continuous")).toBeGreaterThan(4 * perS("1 user, continuous"));
+    expect(ratio("batching-extremes", "10 users: latency p50, no batching ÷ continuous")).toBeGreaterThan(5);
+    expect(ratio("batching-extremes", "continuous: latency p50, 10 users ÷ 1 user")).toBeLessThan(2);
   });
 
   test("continuous-batching: shorter TTFT and more requests per second, but longer TPOT", () => {
