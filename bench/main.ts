@@ -13,6 +13,7 @@ const replays: [index: string, eviction: string][] = [
   ["hash-table", "lru"],
   ["block-trie", "lru"],
   ["radix-tree", "lru"],
+  ["sorted-list", "lru"],
   ["hash-table", "fifo"],
   ["hash-table", "random"],
   ["hash-table", "belady"],

@@ -4,3 +4,4 @@ export { noIndex } from "./none.ts";
 export { prefixPool, prefixTrie } from "./prefix-pool.ts";
 export { promptTable } from "./prompt-table.ts";
 export { radixTree } from "./radix-tree.ts";
+export { sortedList } from "./sorted-list.ts";
