@@ -27,10 +27,11 @@ export interface SequenceView {
 }
 
 /**
- * Limits that end the admissions of a plan: running requests (`max-num-seqs`), tokens of the step or of all running requests
+ * The limits that end the admissions of a plan: running requests (`max-num-seqs`), tokens of the step or of all running requests
  * (`token-budget`), available or reserved blocks (`blocks`), or a decision of the scheduler.
  */
 export const admissionLimits = ["max-num-seqs", "token-budget", "blocks", "scheduler"] as const;
+/** A limit that ends the admissions of a plan; see `admissionLimits`. */
 export type AdmissionLimit = (typeof admissionLimits)[number];
 
 /**
