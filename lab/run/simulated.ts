@@ -3,10 +3,10 @@ import type { KvLink } from "../../core/serving/disaggregation.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { RoundTrips } from "../../core/serving/network.ts";
 import type { CostModel } from "../../sim/cost/cost-model.ts";
+import type { Efficiency } from "../../sim/cost/efficiency.ts";
 import type { Hardware } from "../../sim/cost/hardware.ts";
 import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import type { OperatorProfile } from "../../sim/cost/profile/profile.ts";
-import type { Efficiency } from "../../sim/cost/roofline.ts";
 
 /** Separate replicas for prefill and decode; `router` chooses among the former. */
 export interface SimulatedPools {

@@ -4,14 +4,15 @@ import { createRouter, optionsOf } from "../../core/replica/compose.ts";
 import type { ReplayConfig } from "../../core/replica/replay.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { cacheBytes } from "../../sim/cost/capacity.ts";
+import { type Efficiency, efficiencyOf } from "../../sim/cost/efficiency.ts";
 import { type DividedCost, ExpertGroup } from "../../sim/cost/expert-group.ts";
-import { hardwareNamed } from "../../sim/cost/hardware.ts";
+import { type Hardware, hardwareNamed } from "../../sim/cost/hardware.ts";
 import { cachedTokenBytes, kvNumberBytes, windowBytes, windowLayers } from "../../sim/cost/kv-bytes.ts";
 import { shapeOf } from "../../sim/cost/model-config.ts";
 import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import { modelNamed } from "../../sim/cost/models.ts";
 import { Profiled } from "../../sim/cost/profile/profiled.ts";
-import { defaultEfficiency, type Efficiency, Roofline } from "../../sim/cost/roofline.ts";
+import { Roofline } from "../../sim/cost/roofline.ts";
 import type { SimulationConfig } from "../../sim/simulation.ts";
 import { readTextFile } from "../../traces/read-text.ts";
 import type { Capacity } from "./capacity.ts";
@@ -57,7 +58,7 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
     model,
     hardware,
     ...parallelism,
-    efficiency: efficiencyFrom(options.efficiency ?? {}),
+    efficiency: efficiencyFrom(options.efficiency ?? {}, hardware),
     kvDtype,
     kvBytesPerToken: cachedTokenBytes(model, kvNumberBytes(kvDtype, model), tensorParallel),
     gpuMemory: options.gpuMemory ?? simulatedDefaults.gpuMemory,
@@ -96,8 +97,9 @@ function parsed(text: string, path: string): unknown {
 }
 
 /** @throws InputError if a factor is unknown or out of range. */
-function efficiencyFrom(given: NamedNumbers): Efficiency {
-  const names = Object.keys(defaultEfficiency);
+function efficiencyFrom(given: NamedNumbers, hardware: Hardware): Efficiency {
+  const achieved = efficiencyOf(hardware);
+  const names = Object.keys(achieved);
   for (const [name, value] of Object.entries(given)) {
     if (!names.includes(name)) {
       const near = nearest(name, names);
@@ -111,7 +113,7 @@ function efficiencyFrom(given: NamedNumbers): Efficiency {
         `--efficiency ${name} is ${value}, expected ${isTime ? "microseconds from 0" : "a share above 0, up to 1"}`,
       );
   }
-  return { ...defaultEfficiency, ...given };
+  return { ...achieved, ...given };
 }
 
 /**

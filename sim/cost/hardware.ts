@@ -1,5 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
+import { type Efficiency, rtx4090, rtxPro6000 } from "./efficiency.ts";
 import type { Link } from "./links.ts";
 import type { ComputeType } from "./model-shape.ts";
 
@@ -17,12 +18,18 @@ export interface Hardware {
   readonly linkBytesPerS: number;
   /** The links between its devices, if collectives over them were measured. */
   readonly link?: Link;
+  /** Streaming multiprocessors, compute units, or cores: each computes one tile of a matrix at a time. */
+  readonly units: number;
+  /** The last-level cache. */
+  readonly cacheBytes: number;
   /**
    * The rows of a tile in its attention kernels: the queries of one head of a sequence (`head`: FlashAttention-2), of all heads
    * that share a KV head (`group`: FlashAttention-3 on Hopper and later, ROCm's Triton kernels), or a single query (`query`). It
    * decides the cost of decodes in a step with prefill.
    */
   readonly attentionTile: "head" | "group" | "query";
+  /** The rates that an engine achieves, if its operators were measured (sim/profiles). */
+  readonly measured?: Efficiency;
 }
 
 const mebi = 2 ** 20;
@@ -42,6 +49,8 @@ const devices: readonly Hardware[] = [
     hostBytesPerS: pcie4,
     linkBytesPerS: 300 * giga,
     link: "nvlink3",
+    units: 108,
+    cacheBytes: 40 * mebi,
     attentionTile: "head",
   },
   {
@@ -53,6 +62,8 @@ const devices: readonly Hardware[] = [
     hostBytesPerS: pcie4,
     linkBytesPerS: 300 * giga,
     link: "nvlink3",
+    units: 108,
+    cacheBytes: 40 * mebi,
     attentionTile: "head",
   },
   {
@@ -64,6 +75,8 @@ const devices: readonly Hardware[] = [
     hostBytesPerS: pcie5,
     linkBytesPerS: 450 * giga,
     link: "nvlink4",
+    units: 132,
+    cacheBytes: 50 * mebi,
     attentionTile: "group",
   },
   {
@@ -75,6 +88,8 @@ const devices: readonly Hardware[] = [
     hostBytesPerS: pcie5,
     linkBytesPerS: 450 * giga,
     link: "nvlink4",
+    units: 132,
+    cacheBytes: 50 * mebi,
     attentionTile: "group",
   },
   {
@@ -86,6 +101,8 @@ const devices: readonly Hardware[] = [
     hostBytesPerS: pcie5,
     linkBytesPerS: 900 * giga,
     link: "nvlink5",
+    units: 148,
+    cacheBytes: 126 * mebi,
     attentionTile: "group",
   },
   {
@@ -97,6 +114,8 @@ const devices: readonly Hardware[] = [
     hostBytesPerS: pcie4,
     linkBytesPerS: pcie4,
     link: "pcie4",
+    units: 142,
+    cacheBytes: 96 * mebi,
     attentionTile: "head",
   },
   {
@@ -108,7 +127,10 @@ const devices: readonly Hardware[] = [
     hostBytesPerS: pcie4,
     linkBytesPerS: pcie4,
     link: "pcie4-host",
+    units: 128,
+    cacheBytes: 72 * mebi,
     attentionTile: "head",
+    measured: rtx4090,
   },
   {
     name: "rtx-pro-6000",
@@ -120,7 +142,10 @@ const devices: readonly Hardware[] = [
     hostBytesPerS: pcie5,
     linkBytesPerS: pcie5,
     link: "pcie5",
+    units: 188,
+    cacheBytes: 128 * mebi,
     attentionTile: "head",
+    measured: rtxPro6000,
   },
   {
     name: "rtx-pro-6000-workstation",
@@ -131,6 +156,8 @@ const devices: readonly Hardware[] = [
     hostBytesPerS: pcie5,
     linkBytesPerS: pcie5,
     link: "pcie5",
+    units: 188,
+    cacheBytes: 128 * mebi,
     attentionTile: "head",
   },
   {
@@ -141,6 +168,8 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 163.4 * tera, bf16: 1307.4 * tera, fp8: 2614.9 * tera },
     hostBytesPerS: pcie5,
     linkBytesPerS: 448 * giga,
+    units: 304,
+    cacheBytes: 256 * mebi,
     attentionTile: "group",
   },
   {
@@ -151,6 +180,8 @@ const devices: readonly Hardware[] = [
     flops: { fp32: 389 * giga, bf16: 389 * giga, fp8: 389 * giga },
     hostBytesPerS: 54 * giga,
     linkBytesPerS: 54 * giga,
+    units: 2,
+    cacheBytes: 32 * mebi,
     attentionTile: "query",
   },
 ];

@@ -1,52 +1,17 @@
 import type { StepLoad } from "../../core/serving/step-load.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
+import { type AttentionLoad, AttentionTime } from "./attention-time.ts";
 import { Collectives } from "./collectives.ts";
+import { type Efficiency, efficiencyOf, typical } from "./efficiency.ts";
+import { ElementwiseTime } from "./elementwise-time.ts";
 import type { DividedCost } from "./expert-group.ts";
+import { ExpertsTime } from "./experts-time.ts";
 import type { Hardware } from "./hardware.ts";
-import { kvLayerBytes } from "./kv-bytes.ts";
+import { kvTokenBytes } from "./kv-bytes.ts";
+import { layerKernels, layerMatrices } from "./layer-operators.ts";
+import { MatrixTime } from "./matrix-time.ts";
 import { expertLayers, type ModelShape } from "./model-shape.ts";
 import { touchedExperts } from "./touched-experts.ts";
-
-/**
- * The shares of a data sheet's rates that an engine reaches, the same for all models and devices. Shares are above 0 and at most
- * 1; the ranges are those of real engines.
- */
-export interface Efficiency {
-  /** Share of memory bandwidth, reading weights and KV: 0.7 to 0.95. */
-  readonly memory: number;
-  /** Share of matrix throughput in the layers' matrices: 0.5 to 0.9. */
-  readonly matrices: number;
-  /**
-   * In matrix products: fraction of the shorter of compute time and memory time that is hidden behind the longer: 0.2 to 0.9.
-   */
-  readonly overlap: number;
-  /** Share of matrix throughput in attention: 0.25 to 0.7. */
-  readonly attention: number;
-  /** Share of the bandwidth of links to the host and between devices: 0.5 to 0.95. */
-  readonly links: number;
-  /** Microseconds per step in which the device waits for the engine: 0 to 5,000; few with asynchronous scheduling. */
-  readonly stepUs: number;
-  /**
-   * Latency of an all-reduce in microseconds, two per layer: 3 to 30. With another value than the default of this factor or of
-   * `links`, collectives are computed from the two, else from measurements of the device's links if there are any.
-   */
-  readonly allReduceUs: number;
-}
-
-/**
- * `memory` and `matrices` are fitted to the first half of a recorded run of vLLM 0.19, given `overlap`, `attention` and
- * `stepUs`: the run agrees with these values but cannot identify all five (docs/fidelity.md). `links` and `allReduceUs` are
- * typical values, for links without measurements.
- */
-export const defaultEfficiency: Efficiency = {
-  memory: 0.917,
-  matrices: 0.753,
-  overlap: 0.5,
-  attention: 0.45,
-  links: 0.8,
-  stepUs: 1000,
-  allReduceUs: 10,
-};
 
 export interface RooflineOptions {
   readonly shape: ModelShape;
@@ -57,112 +22,65 @@ export interface RooflineOptions {
   readonly dataParallel?: number;
   /** Bytes of a stored number of keys and values; default: the model's. */
   readonly kvNumberBytes?: number;
+  /** Replaces rates of the device. */
   readonly efficiency?: Partial<Efficiency>;
 }
 
-/** Tokens per tile of a matrix product, and of the small tile for fewer tokens (cuBLAS, CUTLASS). */
-const tileTokens = 128;
-const smallTileTokens = 32;
-
-/** Rows of a tile of attention kernels, all of one sequence's queries (FlashAttention-2 over block tables). */
-const attentionRows = 64;
-
 /**
  * The duration of a step is the sum of its operators, each limited by arithmetic or by memory traffic (the roofline: Williams et
- * al., CACM 2009), plus the engine's overhead. Operators: matrices of the layers, experts, prefill attention, decode attention,
- * logits, elementwise kernels per token, collectives, block copies and swaps.
- *
- * In a step with prefill, decodes run in the attention kernel for many queries per sequence: each of them occupies a tile whose
- * rows are nearly all empty, so that the tile's arithmetic is as slow as reading the KV.
+ * al., CACM 2009) at the rates that the device achieves (`Efficiency`). Operators: matrices of the layers, experts, attention,
+ * elementwise kernels, logits, sampling, collectives, block copies and swaps.
  */
 export class Roofline implements DividedCost {
   readonly name = "roofline";
   readonly windowTokens: number | undefined;
-  // All in nanoseconds per the unit that the name begins with (token, pair, …).
-  readonly #stepNs: number;
-  readonly #weightsNs: number;
-  readonly #tokenNs: number;
-  readonly #vectorNs: number;
+  readonly #options: RooflineOptions & { readonly tensorParallel: number };
+  readonly #efficiency: Efficiency;
+  readonly #matrix: MatrixTime;
+  readonly #experts: ExpertsTime | undefined;
+  readonly #elementwise: ElementwiseTime;
+  readonly #attention: AttentionTime;
   readonly #collectives: Collectives;
-  readonly #layers: number;
-  /** Bytes of a token's hidden state, and of a sequence's logits on one device. */
-  readonly #hiddenBytes: number;
-  readonly #logitsBytes: number;
+  readonly #expertLayers: number;
+  readonly #fullLayers: number;
+  readonly #windowLayers: number;
   /**
    * Expected number of distinct experts per layer by number of tokens, with uniform routing; the last element applies to all
    * larger numbers.
    */
   readonly #touched: Float64Array;
-  readonly #expertWeightsNs: number;
-  readonly #expertTokenNs: number;
-  readonly #exposed: number;
-  readonly #pairNs: number;
-  readonly #windowPairNs: number;
-  readonly #contextNs: number;
-  readonly #windowContextNs: number;
-  readonly #decodeNs: number;
-  readonly #decodeWindowNs: number;
-  readonly #mixedNs: number;
-  readonly #mixedWindowNs: number;
-  readonly #headNs: number;
-  readonly #logitsNs: number;
-  readonly #samplingNs: number;
+  /** Time of the operators that depend on the tokens of a step only, and of those per output token, as far as tables reach. */
+  readonly #dense: Float64Array;
+  readonly #logits: Float64Array;
   readonly #copyNs: number;
   readonly #swapNs: number;
+  readonly #load: AttentionLoad;
 
-  constructor({ shape, hardware, blockTokens, tensorParallel: devices = 1, ...rest }: RooflineOptions) {
-    const efficiency = { ...defaultEfficiency, ...rest.efficiency };
-    const { parameters, layers, hidden, vocabulary, heads, kvHeads, numberBytes, experts, latentDim } = shape;
-    // Of one device, in bytes and operations per nanosecond. Each device has an equal share of the matrices and heads.
-    const memory = (hardware.memoryBytesPerS * efficiency.memory) / 1e9;
-    const plain = hardware.flops[numberBytes === 4 ? "fp32" : "bf16"] / 1e9;
-    const compute = (hardware.flops[shape.compute] / 1e9) * efficiency.matrices;
-    const attend = plain * efficiency.attention;
-
-    this.#exposed = 1 - efficiency.overlap;
-    this.#weightsNs = (parameters.layers * shape.weightBytes) / devices / memory;
-    this.#tokenNs = (2 * parameters.layers) / devices / compute;
-
-    const sparse = expertLayers(shape);
-    this.#touched = experts ? touchedExperts(experts.count, experts.active) : new Float64Array(1);
-    const sharing = devices * (rest.dataParallel ?? 1);
-    this.#expertWeightsNs = (sparse * parameters.expert * shape.expertWeightBytes) / sharing / memory;
-    this.#expertTokenNs = (2 * sparse * (experts?.active ?? 0) * parameters.expert) / sharing / compute;
-
-    const windowLayers = shape.window?.layers ?? 0;
-    const fullLayers = layers - windowLayers;
+  constructor(options: RooflineOptions) {
+    const { shape, hardware, blockTokens, tensorParallel = 1, dataParallel = 1 } = options;
+    const { kvNumberBytes = shape.numberBytes } = options;
+    const efficiency = { ...efficiencyOf(hardware), ...options.efficiency };
+    this.#options = { ...options, tensorParallel };
+    this.#efficiency = efficiency;
+    this.#matrix = new MatrixTime(hardware, efficiency, shape.compute);
+    this.#experts = shape.experts && new ExpertsTime(shape, hardware, efficiency, tensorParallel * dataParallel);
+    this.#elementwise = new ElementwiseTime(hardware, efficiency);
+    this.#attention = new AttentionTime(shape, hardware, efficiency, tensorParallel, kvNumberBytes);
+    this.#collectives = collectivesOf(hardware, tensorParallel, efficiency);
+    this.#expertLayers = expertLayers(shape);
+    this.#windowLayers = shape.window?.layers ?? 0;
+    this.#fullLayers = shape.layers - this.#windowLayers;
     this.windowTokens = shape.window?.tokens;
-    const pair = (2 * heads * (shape.keyDim + shape.valueDim)) / devices / attend;
-    this.#pairNs = fullLayers * pair;
-    this.#windowPairNs = windowLayers * pair;
-    const kvBytes = kvLayerBytes(shape, rest.kvNumberBytes ?? numberBytes, devices);
-    const context = kvBytes / memory;
-    this.#contextNs = fullLayers * context;
-    this.#windowContextNs = windowLayers * context;
-    // With MLA, decodes compute on the latent vector itself, which all heads share, always in a kernel of their own.
-    const perKey = latentDim === undefined ? shape.keyDim + shape.valueDim : shape.kvNumbers + latentDim;
-    const decode = Math.max(context, (2 * heads * perKey) / devices / attend);
-    const rows = { head: attentionRows, group: (attentionRows * kvHeads) / heads, query: 1 }[hardware.attentionTile];
-    const mixed = latentDim === undefined ? Math.max(decode, pair * rows) : decode;
-    this.#decodeNs = fullLayers * decode;
-    this.#decodeWindowNs = windowLayers * decode;
-    this.#mixedNs = fullLayers * mixed;
-    this.#mixedWindowNs = windowLayers * mixed;
-
-    this.#headNs = (parameters.head * numberBytes) / devices / memory;
-    this.#logitsNs = (2 * parameters.head) / devices / (plain * efficiency.matrices);
-    // Logits are written, converted to 32 bits, and read again for the argmax.
-    this.#samplingNs = (vocabulary * (2 * numberBytes + 2 * 4)) / devices / memory;
-
-    this.#stepNs = efficiency.stepUs * 1e3;
-    this.#vectorNs = vectorBytes(shape) / devices / memory;
-    this.#collectives = collectivesOf(hardware, devices, efficiency);
-    this.#layers = layers;
-    this.#hiddenBytes = hidden * numberBytes;
-    this.#logitsBytes = (vocabulary / devices) * numberBytes;
-
-    this.#copyNs = (2 * blockTokens * layers * kvBytes) / memory;
-    this.#swapNs = (layers * kvBytes) / ((hardware.hostBytesPerS * efficiency.links) / 1e9);
+    this.#touched = shape.experts ? touchedExperts(shape.experts.count, shape.experts.active) : new Float64Array(1);
+    this.#dense = Float64Array.from({ length: 4097 }, (_, tokens) => (tokens === 0 ? 0 : this.#denseNs(tokens)));
+    this.#logits = Float64Array.from({ length: 1025 }, (_, logits) => (logits === 0 ? 0 : this.#logitsNs(logits)));
+    const kvBytes = kvTokenBytes(shape, kvNumberBytes, tensorParallel);
+    this.#copyNs = (2 * blockTokens * kvBytes) / ((hardware.memoryBytesPerS * efficiency.memory) / 1e9);
+    this.#swapNs = kvBytes / ((hardware.hostBytesPerS * efficiency.links) / 1e9);
+    this.#load = {
+      ...{ prefillSequences: 0, prefillTokens: 0, prefillPairs: 0, prefillContextTokens: 0 },
+      ...{ decodeTokens: 0, decodeContextTokens: 0 },
+    };
   }
 
   stepNs(load: Readonly<StepLoad>): Nanos {
@@ -171,55 +89,78 @@ export class Roofline implements DividedCost {
   }
 
   expertsNs(tokens: number): number {
-    if (tokens === 0 || this.#expertWeightsNs === 0) return 0;
+    if (tokens === 0 || this.#experts === undefined) return 0;
     const touched = this.#touched[Math.min(tokens, this.#touched.length - 1)];
-    return this.#overlapped(touched * this.#expertWeightsNs, tokens * this.#expertTokenNs);
+    return this.#expertLayers * this.#experts.ns(tokens, touched);
   }
 
   withoutExpertsNs(load: Readonly<StepLoad>, paddedTokens: number): number {
-    const { prefillTokens, decodeContextTokens, decodeWindowTokens, logits } = load;
-    const tokens = Math.max(prefillTokens + load.decodeTokens, paddedTokens);
-    let ns = this.#stepNs + load.copiedBlocks * this.#copyNs + load.swappedTokens * this.#swapNs;
-    if (tokens > 0) {
-      const rows = tokens <= smallTileTokens ? smallTileTokens : Math.ceil(tokens / tileTokens) * tileTokens;
-      ns += this.#overlapped(this.#weightsNs, rows * this.#tokenNs) + tokens * this.#vectorNs;
-    }
-    if (prefillTokens > 0) {
-      const computeNs = load.prefillPairs * this.#pairNs + load.prefillWindowPairs * this.#windowPairNs;
-      const readNs = load.prefillContextTokens * this.#contextNs + load.prefillWindowTokens * this.#windowContextNs;
-      ns += Math.max(computeNs, readNs);
-      ns += decodeContextTokens * this.#mixedNs + decodeWindowTokens * this.#mixedWindowNs;
-    } else {
-      ns += decodeContextTokens * this.#decodeNs + decodeWindowTokens * this.#decodeWindowNs;
-    }
-    if (logits > 0) {
-      ns += this.#overlapped(this.#headNs, logits * this.#logitsNs) + logits * this.#samplingNs;
-      ns += this.#collectives.allGatherNs(logits * this.#logitsBytes);
-    }
-    // After the embedding, attention and the feed-forward network.
-    return ns + (1 + 2 * this.#layers) * this.#collectives.allReduceNs(tokens * this.#hiddenBytes);
+    const { logits } = load;
+    const tokens = Math.max(load.prefillTokens + load.decodeTokens, paddedTokens);
+    let ns = 1e3 * this.#efficiency.stepUs + load.copiedBlocks * this.#copyNs + load.swappedTokens * this.#swapNs;
+    if (tokens > 0) ns += tokens < this.#dense.length ? this.#dense[tokens] : this.#denseNs(tokens);
+    ns += this.#allAttentionNs(load);
+    return ns + (logits < this.#logits.length ? this.#logits[logits] : this.#logitsNs(logits));
   }
 
-  /** Duration of two overlapping activities: the longer one, plus the exposed share of the shorter one. */
-  #overlapped(a: number, b: number): number {
-    return a > b ? a + this.#exposed * b : b + this.#exposed * a;
+  #allAttentionNs(from: Readonly<StepLoad>): number {
+    const load = this.#load;
+    load.prefillSequences = from.prefillSequences;
+    load.prefillTokens = from.prefillTokens;
+    load.prefillPairs = from.prefillPairs;
+    load.prefillContextTokens = from.prefillContextTokens;
+    load.decodeTokens = from.decodeTokens;
+    load.decodeContextTokens = from.decodeContextTokens;
+    const { longestDecodeTokens: longest } = from;
+    let ns = this.#fullLayers > 0 ? this.#fullLayers * this.#attentionNs(load, longest) : 0;
+    if (this.#windowLayers > 0) {
+      load.prefillPairs = from.prefillWindowPairs;
+      load.prefillContextTokens = from.prefillWindowTokens;
+      load.decodeContextTokens = from.decodeWindowTokens;
+      ns += this.#windowLayers * this.#attentionNs(load, Math.min(longest, this.windowTokens!));
+    }
+    return ns;
+  }
+
+  /** The matrices and elementwise kernels of a step, and all-reduces. */
+  #denseNs(tokens: number): number {
+    const { shape, tensorParallel: devices } = this.#options;
+    const { layers, hidden, numberBytes, weightBytes } = shape;
+    let ns = 0;
+    for (const matrix of layerMatrices(shape, devices))
+      ns += matrix.layers * this.#matrix.ns(tokens, matrix, weightBytes);
+    for (const kernel of layerKernels(shape, devices))
+      ns += kernel.layers * this.#elementwise.ns(tokens * kernel.numbers * numberBytes);
+    // After the embedding, attention and the feed-forward network.
+    return ns + (1 + 2 * layers) * this.#collectives.allReduceNs(tokens * hidden * numberBytes);
+  }
+
+  /** Logits and sampling: logits are gathered from all devices, written in 32 bits and read once. */
+  #logitsNs(logits: number): number {
+    const { shape, tensorParallel: devices } = this.#options;
+    const head = { outputs: shape.vocabulary / devices, inputs: shape.hidden };
+    return (
+      this.#matrix.ns(logits, head, shape.numberBytes) +
+      this.#collectives.allGatherNs((logits * shape.vocabulary * shape.numberBytes) / devices) +
+      1e3 * this.#efficiency.samplerUs +
+      this.#elementwise.trafficNs(logits * shape.vocabulary * 8)
+    );
+  }
+
+  /** Attention of one layer, in which decodes read `load.decodeContextTokens` in total and at most `longest` each. */
+  #attentionNs(load: AttentionLoad, longest: number): number {
+    const ns = this.#attention.ns(load);
+    const evenly = load.decodeContextTokens;
+    if (longest * load.decodeTokens <= evenly) return ns;
+    load.decodeContextTokens = longest * load.decodeTokens;
+    const longestNs = this.#attention.ns(load);
+    load.decodeContextTokens = evenly;
+    return ns + this.#efficiency.skew * (longestNs - ns);
   }
 }
 
 /** Measured, unless a factor of collectives is set. */
-export function collectivesOf(hardware: Hardware, devices: number, { links, allReduceUs }: Efficiency): Collectives {
-  const isSet = links !== defaultEfficiency.links || allReduceUs !== defaultEfficiency.allReduceUs;
+function collectivesOf(hardware: Hardware, devices: number, { links, allReduceUs }: Efficiency): Collectives {
+  const isSet = links !== typical.links || allReduceUs !== typical.allReduceUs;
   return new Collectives(hardware, devices, isSet ? { share: links, latencyNs: 1e3 * allReduceUs } : undefined);
-}
-
-/**
- * Bytes per token of the elementwise kernels, fused as in common engines: two norms with their residual sums (four hidden vectors
- * each), rotary embedding, storing KV, inputs and outputs of attention, and the product of gate and up (three inner vectors).
- */
-function vectorBytes(shape: ModelShape): number {
-  const { layers, denseLayers, hidden, heads, keyDim, valueDim, kvNumbers, ffn, experts, numberBytes } = shape;
-  const attention = 3 * heads * keyDim + heads * valueDim + 3 * kvNumbers;
-  const inner = experts ? (experts.active + experts.shared) * experts.ffn : 0;
-  const innerOfAll = denseLayers * ffn + (layers - denseLayers) * inner;
-  return numberBytes * (layers * (8 * hidden + attention) + 3 * innerOfAll);
 }

@@ -1,11 +1,11 @@
 import type { StepLoad } from "../../../core/serving/step-load.ts";
 import type { Nanos } from "../../../core/trace/trace.ts";
 import { Collectives } from "../collectives.ts";
+import { efficiencyOf } from "../efficiency.ts";
 import type { DividedCost } from "../expert-group.ts";
 import type { Hardware } from "../hardware.ts";
 import { kvTokenBytes } from "../kv-bytes.ts";
 import { expertLayers, type ModelShape } from "../model-shape.ts";
-import { defaultEfficiency } from "../roofline.ts";
 import { touchedExperts } from "../touched-experts.ts";
 import { type ExpertTimes, layerCalls, type OperatorProfile, stepCalls } from "./profile.ts";
 
@@ -65,7 +65,7 @@ export class Profiled implements DividedCost {
     this.#dense = Float64Array.from({ length: 4097 }, (_, tokens) => (tokens === 0 ? 0 : this.#denseNs(tokens)));
     this.#perSequence = Float64Array.from({ length: 1025 }, (_, sequences) => this.#perSequenceNs(sequences));
     const kvBytes = kvTokenBytes(shape, shape.numberBytes, tensorParallel);
-    const { memory, links } = defaultEfficiency;
+    const { memory, links } = efficiencyOf(hardware);
     this.#copyNs = (2 * blockTokens * kvBytes) / ((hardware.memoryBytesPerS * memory) / 1e9);
     this.#swapNs = kvBytes / ((hardware.hostBytesPerS * links) / 1e9);
   }
