@@ -11,6 +11,8 @@ import { defaultBackend } from "../../engine/backends.ts";
 import { driverVariable } from "../../engine/cuda/driver.ts";
 import { loadModel } from "../../engine/model/load.ts";
 import { randomConfig, randomWeights } from "../../engine/model/random.ts";
+import { profileNamed } from "../../lab/profiles/catalogue.ts";
+import { readProfile } from "../../lab/profiles/read-profile.ts";
 import { presetRegistry } from "../../policies/registry.ts";
 import { bundlePrograms } from "../../scripts/gpu-programs.ts";
 import { buildTimeoutMs, canEmulate, emulatorLibrary } from "../engine/cuda/emulation/build.ts";
@@ -190,5 +192,11 @@ describe.runIf(canEmulate)("gpu:bench", () => {
     const meta = readFileSync(join(profile, "meta.yaml"), "utf8").split("\n");
     for (const line of ["gpu: CPU emulation", "hardware: cpu", "model: random:tiny", "tp_degrees: [1]"])
       expect(meta).toContain(line);
+    // The simulator reads it, as `--cost profile:FOLDER`.
+    const read = await readProfile(await profileNamed(profile), 1);
+    for (const line of lines("attention").slice(1)) {
+      const [chunk, cached, decodes, context, us] = line.split(",").map(Number);
+      expect(read.attention.at(chunk, cached, decodes, context)).toBe(1e3 * us);
+    }
   });
 });
