@@ -39,5 +39,6 @@ export const addRemoveAlternate: Law = {
 
 export const failedAdmission: Law = {
   name: "failed-admission",
-  statement: "a failed admission has no side effects, however often it is retried",
+  statement:
+    "a failed admission has no side effects except the evictions that the rules demand, however often it is retried",
 };

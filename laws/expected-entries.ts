@@ -54,6 +54,7 @@ export class ExpectedEntries {
   readonly #blocksWith = new Map<number, number>();
   readonly #numbers = new Map<string, number>();
   #lastTick = 0;
+  #mostHits = 0;
 
   constructor(cache: KvCache, model: ReferenceModel, blocks: BlockColumns, isTree: boolean) {
     this.#cache = cache;
@@ -83,7 +84,7 @@ export class ExpectedEntries {
 
   hit(block: BlockId): void {
     const stored = this.#stored.get(block);
-    if (stored) stored.hits++;
+    if (stored) this.#mostHits = Math.max(this.#mostHits, ++stored.hits);
   }
 
   released(block: BlockId): void {
@@ -166,11 +167,19 @@ export class ExpectedEntries {
     const order = columns.forward ? end : -end;
     this.#requireIn(entry, "releaseOrder", columns.releaseOrder[entry], order, order);
     const hits = run.map(([, stored]) => stored.hits);
-    this.#requireIn(entry, "accessCount", columns.accessCount[entry], Math.min(...hits), Math.max(...hits));
+    // With `node-match=whole` a request that matches the beginning of an entry is counted for all of it.
+    const isWhole = this.#cache.rules["node-match"] === "whole";
+    const mostHits = isWhole ? this.#mostHits : Math.max(...hits);
+    this.#requireIn(entry, "accessCount", columns.accessCount[entry], Math.min(...hits), mostHits);
     const createdAt = run.map(([, stored]) => stored.createdAt);
     this.#requireRange(entry, "createdAt", columns.createdAt[entry], createdAt);
     const released = run.map(([, stored]) => stored.released).filter((when) => when !== undefined);
-    if (released.length === run.length) this.#requireRange(entry, "lastAccess", columns.lastAccess[entry], released);
+    if (released.length < run.length) return;
+    // With `node-match=renew` and `whole` the rest of an entry of which a request matched the beginning is renewed, too.
+    const { after } = released.reduce((last, each) => (each.after > last.after ? each : last));
+    if (this.#cache.rules["node-match"] !== "split")
+      this.#requireIn(entry, "lastAccess", columns.lastAccess[entry], after + 1, this.#now().by);
+    else this.#requireRange(entry, "lastAccess", columns.lastAccess[entry], released);
   }
 
   #requireRange(entry: EntryId, column: string, is: number, times: readonly TickRange[]): void {

@@ -9,6 +9,8 @@ export interface Expected {
   /** Of these, the blocks that the rules allow as hits. */
   readonly hitBlocks: number;
   readonly hitTokens: number;
+  /** Tokens of the hit blocks: one more than the hits if the rules count a recomputed last token as a miss. */
+  readonly cachedTokens: number;
   /** Tokens of a partial match of the next block that the rules allow in addition. */
   readonly partialTokens: number;
 }
@@ -93,11 +95,13 @@ export class ReferenceModel {
     let usable = matched;
     if (this.rules["match-limit"] !== "all") usable = Math.min(usable, Math.floor((known - 1) / this.blockTokens));
     const hitBlocks = Math.max(0, usable - this.rules["drop-blocks"]);
-    const hitTokens = hitBlocks === 0 ? 0 : Math.min(known, this.blockEnd(request, hitBlocks - 1));
+    const cachedTokens = hitBlocks === 0 ? 0 : Math.min(known, this.blockEnd(request, hitBlocks - 1));
+    const isMissed = this.rules["full-hit"] === "rewrite-miss" && cachedTokens === known;
     return {
       matched,
       hitBlocks,
-      hitTokens,
+      hitTokens: isMissed ? known - 1 : cachedTokens,
+      cachedTokens,
       partialTokens: this.#partialMatch(request, known, hitBlocks, matched, stored),
     };
   }

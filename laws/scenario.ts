@@ -202,7 +202,7 @@ class ScenarioRun implements Scheduler {
     const { id } = sequence.request;
     const request = this.#workloadRequests[id];
     const generated = sequence.generatedTokens;
-    const before = this.#digest();
+    let before = this.#digest();
     const allowed = this.#checked ? this.#allowed(request, generated) : [];
     if (this.#checked) {
       const { hitTokens, partialTokens } = this.#model.expected(request, generated, this.#usable());
@@ -213,6 +213,10 @@ class ScenarioRun implements Scheduler {
     }
     for (let n = 1; !this.#replica.admit(sequence, tokens); n++) {
       this.#failedAdmissions++;
+      if (n === 1 && this.#evictsAtFailure(request, generated, tokens)) {
+        this.#checkAllEvicted(request, generated);
+        before = this.#digest();
+      }
       same(failedAdmission, "after a refused admission", this.#digest(), before);
       if (n >= (this.#scenario.admissionAttempts ?? 1)) return false;
     }
@@ -226,6 +230,38 @@ class ScenarioRun implements Scheduler {
       this.#countLookup(request, found.hitBlocks, found.hitTokens);
     }
     return true;
+  }
+
+  /** With `failed-admission=evicts`, unless the request would not fit in an empty cache. */
+  #evictsAtFailure(request: WorkloadRequest, generated: number, tokens = Number.POSITIVE_INFINITY): boolean {
+    const { rules, blockTokens } = this.#model;
+    const { totalBlocks } = this.#cache;
+    if (rules["failed-admission"] === "unchanged" || totalBlocks === undefined) return false;
+    const known = request.prompt.length + generated;
+    const { hitTokens } = this.#model.expected(request, generated, this.#usable());
+    const longest = request.prompt.length + request.maxOutputTokens - 1;
+    const reserved = rules.reserve === "worst-case" ? longest : 0;
+    return Math.max(reserved, Math.min(known, hitTokens + tokens)) <= totalBlocks * blockTokens;
+  }
+
+  /** After a failed admission with `failed-admission=evicts`: every idle entry left has a block that the request matches. */
+  #checkAllEvicted(request: WorkloadRequest, generated: number): void {
+    if (!this.#checked) return;
+    this.#check();
+    const { index } = this.#cache;
+    const { hitBlocks } = this.#model.expected(request, generated, this.#stored());
+    const matched = new Set(Array.from({ length: hitBlocks }, (_, i) => this.#model.contentOf(request, i)));
+    const blocks = [...index.blocks()];
+    const kept = new Set(
+      blocks
+        .filter((block) => {
+          const { request: owner, place } = this.#contents.get(block)!;
+          return matched.has(this.#model.contentOf(owner, place));
+        })
+        .map((block) => index.entryOf(block)),
+    );
+    const left = blocks.map((block) => index.entryOf(block)).filter((e) => index.isEvictable(e) && !kept.has(e));
+    same(failedAdmission, "evictable entries that the request does not match", left, []);
   }
 
   #schedule(sequence: Sequence, tokens: number | undefined): boolean {
@@ -294,7 +330,11 @@ class ScenarioRun implements Scheduler {
    * it, cannot be used while the planned step computes it, and may be left out if the step only recomputes it.
    */
   #allowed(request: WorkloadRequest, generated: number): Pick<Expected, "hitBlocks" | "hitTokens">[] {
-    const { hitBlocks, hitTokens, partialTokens } = this.#model.expected(request, generated, this.#usable());
+    const { hitBlocks, hitTokens, cachedTokens, partialTokens } = this.#model.expected(
+      request,
+      generated,
+      this.#usable(),
+    );
     const full = { hitBlocks, hitTokens };
     if (partialTokens > 0) {
       const least = this.#leastPartialTokens(request, generated);
@@ -306,8 +346,8 @@ class ScenarioRun implements Scheduler {
     if (hitBlocks === 0) return [full];
     const { rules, blockTokens } = this.#model;
     const less = { hitBlocks: hitBlocks - 1, hitTokens: (hitBlocks - 1) * blockTokens };
-    const isFull = hitTokens === request.prompt.length + generated;
-    if (hitTokens % blockTokens === 0 && !(isFull && rules["full-hit"] === "recompute-last")) return [full];
+    const isFull = cachedTokens === request.prompt.length + generated;
+    if (cachedTokens % blockTokens === 0 && !(isFull && rules["full-hit"] === "recompute-last")) return [full];
     const content = this.#model.contentOf(request, hitBlocks - 1);
     const same = [...this.#cache.index.blocks()].filter((block) => {
       const stored = this.#contents.get(block)!;

@@ -94,6 +94,7 @@ class PartialBlocks implements Instance {
       promptTokens: path.length * this.#blockTokens,
       lastTokens: path.length * this.#blockTokens,
       partialAt: -1,
+      finishes: false,
       replacements: new Int32Array(1),
     };
     this.#trie.expectKeys(this.#ids.count);

@@ -72,6 +72,15 @@ export class BlockRefs {
     if (count > 0) this.#index.referenced(list, count);
   }
 
+  /** Runs `action` while the first `hits` blocks of the table are referenced. */
+  whileReferenced(table: Int32Array, hits: number, action: () => void): void {
+    this.referenceFound(table, hits, hits, hits);
+    action();
+    const list = this.#listOf(hits);
+    const released = release(table, hits, this.#forward, this.pool.words, list);
+    if (released > 0) this.#index.released(list, released);
+  }
+
   reference(block: BlockId): void {
     const { pool } = this;
     const first = pool.refCountOf(block) === 0;

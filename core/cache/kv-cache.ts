@@ -79,6 +79,8 @@ export class KvCache {
   /** Hits share memory, but their tokens are computed again. */
   readonly recomputesHits: boolean;
   readonly #limits: boolean;
+  readonly #evictsNeeded: boolean;
+  readonly #evictsAtFailure: boolean;
   #distinct = 0;
 
   constructor(parts: CacheParts) {
@@ -96,6 +98,8 @@ export class KvCache {
     this.#recomputeLast = rules["full-hit"] !== "stored-logits";
     this.recomputesHits = rules["hit-compute"] === "recompute";
     this.#limits = rules["max-entries"] !== "unlimited" || rules["prefix-blocks"] !== "unlimited";
+    this.#evictsNeeded = rules["evict-amount"] === "needed";
+    this.#evictsAtFailure = rules["failed-admission"] === "evicts";
     const forward = rules["free-order"] === "forward";
     this.refs = new BlockRefs({ index, entries, counters, log, forward, unlimited: this.#unlimited });
     const storesTails = rules["store-tail"] === "true";
@@ -149,20 +153,24 @@ export class KvCache {
   }
 
   /**
-   * References the cached prefix and allocates blocks for at most `tokens` more. False, without any change, if there are too
-   * few available blocks, or fewer than `spareBlocks` would be left.
+   * References the cached prefix and allocates blocks for at most `tokens` more. False if there are too few available blocks, or
+   * fewer than `spareBlocks` would be left; nothing changes then, unless the rule is `failed-admission=evicts`.
    */
   admit(sequence: Sequence, tokens: number, now: Nanos, spareBlocks = 0): boolean {
-    const { lookup, refs } = this;
+    const { lookup } = this;
     const admission = lookup.planAdmission(sequence, tokens);
     const { hitBlocks, hitTokens, neededBlocks } = admission;
-    if (neededBlocks > this.availableBlocks - admission.idleBlocks - spareBlocks) return false;
+    const availableBlocks = this.availableBlocks - admission.idleBlocks;
+    if (neededBlocks > availableBlocks - spareBlocks) {
+      if (this.#evictsAtFailure && neededBlocks > availableBlocks) this.#evictAllBut(sequence, admission, now);
+      return false;
+    }
     this.begin(sequence, now);
     this.#policy.begin?.(sequence.request, now);
     lookup.count(sequence, this.#countersOf(sequence));
     if (this.log) lookup.log(sequence, this.log, now);
     this.#referenceFound(sequence, admission);
-    refs.reserve(neededBlocks);
+    this.#makeRoom(neededBlocks);
     if (admission.copyLast) this.#copyLast(sequence, hitBlocks - 1);
     const { blocks } = sequence;
     if (admission.copyLater) {
@@ -181,8 +189,11 @@ export class KvCache {
     return true;
   }
 
-  /** Allocates blocks up to token `tokens` of a running sequence. False, without any change, if there are too few. */
-  extend(sequence: Sequence, tokens: number, now: Nanos): boolean {
+  /**
+   * Allocates blocks up to token `tokens` of a running sequence. False, without any change, if there are too few. `oneByOne`: in
+   * place of as many allocations of one block.
+   */
+  extend(sequence: Sequence, tokens: number, now: Nanos, oneByOne = false): boolean {
     const target = Math.max(sequence.blockCount, sequence.blocksUpTo(tokens));
     const { blocks: table, count: blockCount, adoptedEnd, copyAt } = sequence.blocks;
     const writes = copyAt !== hole && tokens > sequence.computedTokens;
@@ -194,7 +205,8 @@ export class KvCache {
     if (writes) sequence.blocks.copyOnWrite(hole);
     if (needed === 0 && target === blockCount) return true;
     this.begin(sequence, now);
-    this.refs.reserve(needed);
+    if (oneByOne) this.refs.reserve(needed);
+    else this.#makeRoom(needed);
     if (copies) {
       this.pool.addRefs(table[copyAt], -1);
       this.#copyLast(sequence, copyAt);
@@ -217,8 +229,8 @@ export class KvCache {
     if (this.#publishAtAllocation) this.#publish(sequence, this.#publication.blocksAt(sequence, end), now);
   }
 
-  /** The step has computed `sequence.stepTokens` tokens; `prefill`: as a chunk of the prompt. */
-  computed(sequence: Sequence, prefill: boolean, now: Nanos): void {
+  /** The step has computed `sequence.stepTokens` tokens; `isChunk`: of the prompt, and the request goes on. */
+  computed(sequence: Sequence, isChunk: boolean, now: Nanos): void {
     const before = sequence.computedTokens;
     sequence.computedTokens += sequence.stepTokens;
     sequence.stepTokens = 0;
@@ -232,7 +244,7 @@ export class KvCache {
     history?.computed(sequence.request, Math.floor(before / this.blockTokens), this.#computedBlocks(sequence, done));
     if (publish === "step") this.#publish(sequence, done, now);
     // With `generation: "skip"` one step computes prompt and output; only the prompt is a chunk.
-    if (publish !== "chunk" || !prefill) return;
+    if (publish !== "chunk" || !isChunk) return;
     const chunkEnd = Math.min(sequence.computedTokens, Math.max(before, sequence.request.inputTokens));
     this.#publish(sequence, this.#publication.blocksAt(sequence, chunkEnd), now);
   }
@@ -245,9 +257,10 @@ export class KvCache {
 
   /** The request has finished: publishes the blocks that the rules allow, then releases all blocks. */
   finish(sequence: Sequence, now: Nanos): void {
-    this.#publish(sequence, this.#publication.blocksAtEnd(sequence), now);
+    const isPublished = this.#publish(sequence, this.#publication.blocksAtEnd(sequence), now, true);
     this.log?.finish(now, sequence.request.id, sequence.generatedTokens);
-    this.#release(sequence, now);
+    if (!isPublished) this.begin(sequence, now);
+    this.#release(sequence);
   }
 
   /**
@@ -288,7 +301,8 @@ export class KvCache {
     assert(!sequence.inStep, "a sequence is preempted inside a step");
     if (this.rules.publish === "finish") this.#publish(sequence, this.#publication.blocksAtPreemption(sequence), now);
     this.log?.preempt(now, sequence.request.id);
-    this.#release(sequence, now);
+    this.begin(sequence, now);
+    this.#release(sequence);
     sequence.blocks.clear();
     sequence.computedTokens = sequence.cachedTokens = 0;
     sequence.preemptions++;
@@ -302,7 +316,7 @@ export class KvCache {
     this.begin(sequence, now);
     if (sequence.counted) {
       this.log?.refuse(now, sequence.request.id);
-      this.#release(sequence, now);
+      this.#release(sequence);
       return;
     }
     this.#policy.begin?.(sequence.request, now);
@@ -324,6 +338,22 @@ export class KvCache {
 
   #countersOf({ request }: Sequence): Counters {
     return request.id < this.countFrom ? this.#uncounted : this.counters;
+  }
+
+  /** Before an allocation of this many blocks: grows an unlimited pool; evicts them with `evict-amount=needed`. */
+  #makeRoom(neededBlocks: number): void {
+    this.refs.reserve(neededBlocks);
+    if (this.#evictsNeeded && neededBlocks > this.freeBlocks) this.entries.evictBlocks(neededBlocks);
+  }
+
+  /**
+   * Evicts all evictable entries except those that the failed admission matched, which are renewed. A request that is longer
+   * than the cache has no effect.
+   */
+  #evictAllBut(sequence: Sequence, { hitBlocks, idleBlocks, tableEnd }: Admission, now: Nanos): void {
+    if (this.index.evictableBlocks <= idleBlocks || tableEnd > this.pool.blockCount) return;
+    this.begin(sequence, now);
+    this.refs.whileReferenced(sequence.table, hitBlocks, () => this.entries.evictBlocks(this.pool.blockCount));
   }
 
   /** References the blocks that the lookup found. */
@@ -393,15 +423,16 @@ export class KvCache {
     if (at < sequence.request.knownBlocks) this.lookup.history?.computing(sequence.request, at, at + 1);
   }
 
-  #publish(sequence: Sequence, to: number, now: Nanos): void {
-    if (to <= sequence.blocks.published) return;
+  /** One operation; false if there is nothing to publish. */
+  #publish(sequence: Sequence, to: number, now: Nanos, finishes = false): boolean {
+    if (to <= sequence.blocks.published) return false;
     this.begin(sequence, now);
-    this.#publication.publish(sequence, to, now);
+    this.#publication.publish(sequence, to, now, finishes);
     if (this.#limits) this.entries.enforceLimits();
+    return true;
   }
 
-  #release(sequence: Sequence, now: Nanos): void {
-    this.begin(sequence, now);
+  #release(sequence: Sequence): void {
     this.refs.release(sequence);
     if (this.#limits) this.entries.enforceLimits();
   }

@@ -84,6 +84,7 @@ export class Lookup {
   readonly #dropBlocks: number;
   readonly #adopt: boolean;
   readonly #recomputeLast: boolean;
+  readonly #rewriteMiss: boolean;
   readonly #storedLogits: boolean;
   readonly #worstCase: boolean;
   /** Whether the rules allow partial matches. */
@@ -120,6 +121,7 @@ export class Lookup {
     this.#dropBlocks = rules["drop-blocks"];
     this.#adopt = rules.duplicates === "adopt" || rules.duplicates === "share";
     this.#recomputeLast = rules["full-hit"] === "recompute-last";
+    this.#rewriteMiss = rules["full-hit"] === "rewrite-miss";
     this.#storedLogits = rules["full-hit"] === "stored-logits";
     this.#worstCase = rules.reserve === "worst-case";
     this.#reasons = log === undefined ? undefined : [];
@@ -137,7 +139,12 @@ export class Lookup {
     const matched = this.#matchIn(sequence, blocks, this.#scratch);
     const hits = this.#usable(this.#computedOf(this.#scratch, matched), sequence);
     const part = this.#partial ? this.#matchPartial(sequence, this.#scratch, hits, matched) : 0;
-    return this.#tokensOf(hits, sequence) + part;
+    return this.#hitTokens(this.#tokensOf(hits, sequence) + part, sequence);
+  }
+
+  /** Of the cached tokens, those that are hits: with `full-hit=rewrite-miss` the last token of the prompt is none. */
+  #hitTokens(cached: number, { knownTokens }: Sequence): number {
+    return this.#rewriteMiss && cached === knownTokens ? cached - 1 : cached;
   }
 
   /**
@@ -264,14 +271,14 @@ export class Lookup {
     }
     const partTokens =
       isSourceEmpty || !this.#partial ? 0 : this.#matchPartial(sequence, sequence.table, hits, matched);
-    const hitTokens = this.#tokensOf(hits, sequence) + partTokens;
+    const hitTokens = this.#hitTokens(this.#tokensOf(hits, sequence) + partTokens, sequence);
     const endToken = this.reservedTokens(sequence, Math.min(known, hitTokens + tokens));
     const target = Math.max(hits, sequence.blocksUpTo(endToken));
     blockTable.reserve(target);
     const admission = this.#admission;
     const { table } = sequence;
     const { words } = this.#pool;
-    let idle = countIdle(table, 0, hits, words);
+    let idle = this.#index.evictableAlong?.(table, hits) ?? countIdle(table, 0, hits, words);
     // With stored logits only output tokens are written to the block, unless `worst-case` reserves its copy now.
     const isLater = this.#storedLogits && !this.#worstCase && hitTokens === known;
     admission.copyLast = copies && !isLater;
@@ -376,6 +383,7 @@ export class Lookup {
       const beyond = promptBlocks * blockTokens - inputTokens;
       if (beyond > 0) missTokens[last] -= beyond;
     }
+    if (this.#rewriteMiss && hitBlocks * blockTokens >= inputTokens) missTokens[Miss.matchLimit]++;
     const short = inputTokens - promptBlocks * blockTokens;
     if (short > 0) missTokens[Miss.shorterThanBlock] += short;
     if (partTokens > 0) missTokens[partReason] -= partTokens;

@@ -30,6 +30,7 @@ export class Publication {
     promptBlocks: 0,
     promptTokens: 0,
     partialAt: -1,
+    finishes: false,
     lastTokens: 0,
     replacements: new Int32Array(64),
   };
@@ -84,8 +85,8 @@ export class Publication {
       : Math.min(full, promptBlocks);
   }
 
-  /** Publishes the sequence's blocks before `to`, within one operation of the cache. */
-  publish(sequence: Sequence, to: number, now: Nanos): void {
+  /** Publishes the sequence's blocks before `to`, within one operation of the cache; `finishes`: it is released next. */
+  publish(sequence: Sequence, to: number, now: Nanos, finishes: boolean): void {
     const { request, blocks, table } = sequence;
     const from = blocks.published;
     const insertion = this.#insertion;
@@ -97,6 +98,7 @@ export class Publication {
     insertion.promptBlocks = request.promptBlocks;
     insertion.promptTokens = request.inputTokens;
     insertion.partialAt = request.partialAt;
+    insertion.finishes = finishes;
     insertion.lastTokens = request.lastTokens;
     if (to - from > insertion.replacements.length) insertion.replacements = new Int32Array(2 * (to - from));
     const storesAll = this.#index.insert(insertion);

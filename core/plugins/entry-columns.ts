@@ -23,6 +23,8 @@ export interface Insertion {
   readonly promptTokens: number;
   /** Largest end of the blocks from `promptBlocks` on, in tokens. */
   readonly lastTokens: number;
+  /** The request has finished and references its blocks no longer after the insertion. */
+  readonly finishes: boolean;
   /** Index of the prompt's partial last block, to which output tokens may be added; it stays private. −1 = none. */
   readonly partialAt: number;
   /**

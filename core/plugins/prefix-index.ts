@@ -104,6 +104,11 @@ export interface PrefixIndex {
   isLeaf?(block: BlockId): boolean;
   /** A request will reference the first `count` blocks of a match: splits the run that extends past them. */
   cut?(blocks: Int32Array, count: number): void;
+  /**
+   * Evictable blocks of all entries that the first `count` blocks of a match belong to, which are not evictable while a request
+   * references these blocks. Absent if a reference protects single blocks.
+   */
+  readonly evictableAlong?: ((blocks: Int32Array, count: number) => number) | undefined;
   /** The hit blocks of a request, in order; they are referenced. */
   matched(blocks: Int32Array, count: number): void;
   /** The reference counts of these blocks became 1. */

@@ -11,9 +11,9 @@ export const ruleTable = {
     about: "maximum hit of a prompt of length L: all of it, L-1 tokens, or blocks that end before L",
   },
   "full-hit": {
-    values: ["recompute-last", "rewrite-last", "stored-logits"],
+    values: ["recompute-last", "rewrite-last", "rewrite-miss", "stored-logits"],
     about:
-      "logits of a fully cached prompt: recompute its last token, in a copy of the block if it is shared; recompute it in the shared block; or use stored logits",
+      "logits of a fully cached prompt: recompute its last token, in a copy of the block if it is shared; recompute it in the shared block, counted as a hit or (rewrite-miss) as a miss; or use stored logits",
   },
   "drop-blocks": {
     values: "number",
@@ -27,9 +27,9 @@ export const ruleTable = {
   },
   "cache-generated": { values: ["false", "true"], about: "whether output tokens are cached, too" },
   duplicates: {
-    values: ["adopt", "keep", "swap", "replace", "share", "newest"],
+    values: ["adopt", "keep", "swap", "free", "replace", "share", "newest"],
     about:
-      "content that is published twice or cached past a hole. adopt: blocks past a hole are referenced and recomputed in place; keep: both stay cached; swap: the request uses the cached block, its own is freed; replace: the older block is dropped; share: adopt and swap; newest: both stay cached, the newest is matched",
+      "content that is published twice or cached past a hole. adopt: blocks past a hole are referenced and recomputed in place; keep: both stay cached; swap: the request uses the cached block, its own is freed; free: as swap, but a request that finishes does not renew a node that was cached to its last token; replace: the older block is dropped; share: adopt and swap; newest: both stay cached, the newest is matched",
   },
   "same-step": {
     values: ["hit", "recompute"],
@@ -43,6 +43,17 @@ export const ruleTable = {
   "victim-unit": {
     values: ["block", "node", "tail"],
     about: "what one eviction removes: a block, a node of the tree, or the end of a node",
+  },
+  "node-match": {
+    values: ["split", "renew", "whole"],
+    about:
+      "a node of which a prompt matches only the beginning: it is split, and the rest keeps its recency; it is split, and the rest is renewed, too; or the whole node is renewed and not evictable while the request runs",
+  },
+  "evict-amount": {
+    values: ["missing", "needed"],
+    everyIndex: true,
+    about:
+      "number of evicted blocks if too few are free for an allocation: those that are missing, or as many as are allocated",
   },
   "free-order": {
     values: ["reverse", "forward"],
@@ -64,6 +75,12 @@ export const ruleTable = {
   reserve: {
     values: ["grow", "worst-case"],
     about: "blocks for output tokens: allocated as needed, or for all maxOutputTokens at admission",
+  },
+  "failed-admission": {
+    values: ["unchanged", "evicts"],
+    everyIndex: true,
+    about:
+      "a request for which too few blocks are available: the cache does not change, or all evictable blocks are evicted that it does not match",
   },
   collision: { values: ["compare", "trust"], about: "equal hashes are confirmed by comparing content, or trusted" },
   share: {

@@ -66,6 +66,8 @@ export class Replica implements SchedulerContext, ReplicaView {
   readonly #log: EventLog | undefined;
   readonly #listener: ReplicaListener;
   readonly #skip: boolean;
+  /** With `generation: "skip"` and `evict-amount=needed`: blocks for an output are allocated after the prompt is published. */
+  readonly #growsAfterPrefill: boolean;
   readonly #waiting = new SequenceQueue();
   readonly #plan: StepPlan;
   readonly #inputs: PlanInputs;
@@ -101,6 +103,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#log = options.log;
     this.#listener = options.listener ?? {};
     this.#skip = options.generation === "skip";
+    this.#growsAfterPrefill = this.#skip && options.cache.rules["evict-amount"] === "needed";
     this.hostBlocks = options.hostBlocks ?? 0;
     this.#isPrefillOnly = options.isPrefillOnly ?? false;
   }
@@ -204,12 +207,15 @@ export class Replica implements SchedulerContext, ReplicaView {
     const { items } = plan;
     for (let i = 0; i < plan.count; i++) {
       const { sequence, prefill, generate } = items[i];
-      this.cache.computed(sequence, prefill, now);
+      const { request, generatedTokens } = sequence;
+      const generated = generatedTokens + generate;
+      const done = generate > 0 && (result.finished ? result.finished[i] : generated >= request.outputTokens);
+      // A request that finishes with its prefill publishes its blocks when it finishes.
+      this.cache.computed(sequence, prefill && !(done && generate === 1), now);
       if (generate === 0) continue;
-      if (sequence.generatedTokens === 0) this.#listener.firstToken?.(sequence, now);
-      sequence.generatedTokens += generate;
-      const { request } = sequence;
-      const done = result.finished ? result.finished[i] : sequence.generatedTokens >= request.outputTokens;
+      if (this.#growsAfterPrefill) this.#addOutput(sequence, generate - 1);
+      if (generatedTokens === 0) this.#listener.firstToken?.(sequence, now);
+      sequence.generatedTokens = generated;
       if (done) this.#finish(sequence);
       else if (this.#isPrefillOnly) this.#handOver(sequence);
     }
@@ -501,15 +507,29 @@ export class Replica implements SchedulerContext, ReplicaView {
     let generate = from + tokens === known ? 1 : 0;
     if (generate > 0 && this.#skip) {
       generate = Math.max(1, sequence.request.outputTokens);
-      if (cache.rules["cache-generated"] === "true" && cache.extend(sequence, known + generate - 1, this.#now)) {
-        tokens += generate - 1;
-      }
+      if (!this.#growsAfterPrefill && this.#extendOutput(sequence, generate - 1)) tokens += generate - 1;
     }
     sequence.stepTokens = restoredTokens + tokens;
     sequence.restoredTokens = 0;
     sequence.inStep = true;
     cache.scheduled(sequence, this.#now);
     this.#plan.add(sequence, from, tokens, prefill, generate);
+  }
+
+  /** Allocates blocks for the KV of `count` output tokens if the rules cache it; false if there are too few. */
+  #extendOutput(sequence: Sequence, count: number): boolean {
+    const { cache } = this;
+    return (
+      cache.rules["cache-generated"] === "true" && cache.extend(sequence, sequence.knownTokens + count, this.#now, true)
+    );
+  }
+
+  /** Computes `count` output tokens of a sequence whose prompt has been computed. */
+  #addOutput(sequence: Sequence, count: number): void {
+    if (count === 0 || !this.#extendOutput(sequence, count)) return;
+    sequence.stepTokens = count;
+    this.cache.scheduled(sequence, this.#now);
+    this.cache.computed(sequence, false, this.#now);
   }
 
   /** Removes the sequence from the step, and preempts those that reference blocks that it computes there. */

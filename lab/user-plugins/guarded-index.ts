@@ -31,7 +31,7 @@ const plain = ["matched", "referenced", "drop", "isEvictable", "entryOf", "expec
 const contract = {
   noun: "index",
   required: ["match", "insert", "released", "evict", "blocks", "grow", ...plain],
-  optional: ["matchPartial", "isLeaf", "cut", "stores", "oldest", "duplicatesOf", "evictMany"],
+  optional: ["matchPartial", "isLeaf", "cut", "evictableAlong", "stores", "oldest", "duplicatesOf", "evictMany"],
   numbers: ["evictableBlocks", "blockCount", "entryCount"],
   flags: ["remembersEvicted"],
 };

@@ -22,11 +22,14 @@ const initialNodes = 256;
 /**
  * A radix tree: an entry is a node with a run of consecutive blocks. A node is split where another prefix ends or diverges
  * inside its run, so a node's blocks are either all referenced or all unreferenced. Only leaves are evictable, from their
- * end.
+ * end. The rule `node-match=renew` renews `lower` when a request matches `upper`.
  *
  *   before   [0 1 2 3 4 5 6 7]           one node
  *   after    [0 1 2] ── [3 4 5 6 7]      `upper`, a new entry, and `lower`, which keeps its number
  *                   └── [3' 4']
+ *
+ * With the rule `node-match=whole` a request references a part of a node without splitting it; the node is split where a
+ * prompt that diverges is inserted. The other blocks of a referenced node are unreferenced and not evictable.
  *
  * As in a block trie, a block is inserted only below blocks that its request references. A content id identifies a block's
  * tokens and the whole path to it, so one array indexed by content id finds any block.
@@ -39,6 +42,12 @@ class RadixTree implements PrefixIndex {
   readonly #host: IndexContext["host"];
   readonly #blockTokens: number;
   readonly #unit: string;
+  /** Rule `node-match`: the rest of a matched node is renewed; a matched node is not split. */
+  readonly #renews: boolean;
+  readonly #whole: boolean;
+  /** Rule `duplicates=free`. */
+  readonly #freesLast: boolean;
+  readonly evictableAlong: PrefixIndex["evictableAlong"];
   /** By content id: the block that stores it, `never` or `evicted`. */
   #blockOf: Int32Array = new Int32Array(64).fill(never);
   // By block: its content id, its node, and the block before it in the prompt.
@@ -67,6 +76,10 @@ class RadixTree implements PrefixIndex {
     this.#host = host;
     this.#blockTokens = blockTokens;
     this.#unit = rules["victim-unit"];
+    this.#renews = rules["node-match"] === "renew";
+    this.#whole = rules["node-match"] === "whole";
+    this.#freesLast = rules.duplicates === "free";
+    this.evictableAlong = this.#whole ? (blocks, count) => this.#evictableIn(blocks, count) : undefined;
     this.#keyOf = new Uint32Array(blockCount);
     this.#nodeOf = new Int32Array(blockCount);
     this.#before = new Int32Array(blockCount);
@@ -86,7 +99,19 @@ class RadixTree implements PrefixIndex {
   }
 
   cut(blocks: Int32Array, count: number): void {
-    this.#splitAfter(blocks[count - 1]);
+    if (!this.#whole) this.#splitAfter(blocks[count - 1]);
+  }
+
+  /** Blocks of unreferenced nodes on the path. */
+  #evictableIn(blocks: Int32Array, count: number): number {
+    let evictableBlocks = 0;
+    for (let i = 0; i < count; ) {
+      const node = this.#nodeOf[blocks[i]];
+      const length = this.#length[node];
+      if (this.#referencedBlocks[node] === 0) evictableBlocks += length;
+      i += length;
+    }
+    return evictableBlocks;
   }
 
   matched(blocks: Int32Array, count: number): void {
@@ -100,27 +125,37 @@ class RadixTree implements PrefixIndex {
   }
 
   referenced(blocks: Int32Array, count: number): void {
-    this.evictableBlocks -= count;
     for (let i = 0; i < count; ) {
       const node = this.#nodeOf[blocks[i]];
-      // The whole of an unreferenced node, or single blocks that are referenced instead of duplicates.
-      const length = Math.min(count - i, this.#length[node] - this.#referencedBlocks[node]);
-      if (this.isEvictable(node)) this.#host.blocked(node);
-      this.#referencedBlocks[node] += length;
+      const before = this.#referencedBlocks[node];
+      // The whole of an unreferenced node, the beginning of the last one, or single blocks that are referenced instead of duplicates.
+      const length = Math.min(count - i, this.#length[node] - before);
+      if (before === 0) {
+        this.evictableBlocks -= this.#length[node];
+        if (this.#firstChild[node] === none) this.#host.blocked(node);
+      }
+      this.#referencedBlocks[node] = before + length;
       i += length;
     }
   }
 
   released(blocks: Int32Array, count: number): void {
-    this.evictableBlocks += count;
     for (let i = 0; i < count; ) {
       const node = this.#nodeOf[blocks[i]];
-      i += this.#referencedBlocks[node];
+      const first = i;
+      if (!this.#whole) i += this.#referencedBlocks[node];
+      else while (i < count && this.#nodeOf[blocks[i]] === node) i++;
       assert(i <= count && this.#nodeOf[blocks[i - 1]] === node, "a node was referenced in part");
-      this.#referencedBlocks[node] = 0;
+      this.#referencedBlocks[node] -= i - first;
       this.#host.touch(node);
-      if (this.#firstChild[node] === none) this.#host.evictable(node);
+      if (this.#referencedBlocks[node] === 0) this.#becomesIdle(node);
     }
+  }
+
+  /** No request references the node any more. */
+  #becomesIdle(node: EntryId): void {
+    this.evictableBlocks += this.#length[node];
+    if (this.#firstChild[node] === none) this.#host.evictable(node);
   }
 
   insert(insertion: Insertion): boolean {
@@ -237,9 +272,11 @@ class RadixTree implements PrefixIndex {
 
   /** Inserts blocks `[first, to)`; the content of block `first` is stored already. */
   #insertRest(insertion: Insertion, first: number): void {
-    const { keys, start, table, from, to, partialAt, replacements } = insertion;
+    const { keys, start, table, from, to, partialAt, finishes, replacements } = insertion;
     for (let i = from; i < to; i++) replacements[i - from] = table[i];
     let parentBlock = first === 0 ? none : table[first - 1];
+    // With `duplicates=free`, the stored last block if it is the end of its node.
+    const end = this.#freesLast && finishes ? this.#blockOf[keys[start + to - 1]] : none;
     for (let i = first; i < to; ) {
       const stored = this.#blockOf[keys[start + i]];
       if (stored < 0) {
@@ -247,8 +284,11 @@ class RadixTree implements PrefixIndex {
         parentBlock = table[i - 1];
         continue;
       }
-      if (stored !== table[i] && (i === partialAt || this.#before[stored] !== parentBlock)) {
-        // This block and those after it stay private: the stored block is on another path, or this one is still written to.
+      const isOther = stored !== table[i];
+      const isFreed = end >= 0 && this.#last[this.#nodeOf[stored]] === end;
+      if (isOther && (isFreed || i === partialAt || this.#before[stored] !== parentBlock)) {
+        // This block and those after it stay private: the stored block is on another path, or this one is still written to, or
+        // the request finishes and does not renew the node.
         replacements.fill(none, i - from, to - from);
         break;
       }
@@ -256,7 +296,7 @@ class RadixTree implements PrefixIndex {
       i++;
     }
     // The request references stored blocks instead of its own up to here.
-    if (parentBlock !== none) this.#splitAfter(parentBlock);
+    if (parentBlock !== none && !this.#whole) this.#splitAfter(parentBlock);
   }
 
   #newNode(): EntryId {
@@ -292,14 +332,27 @@ class RadixTree implements PrefixIndex {
     this.#last[upper] = block;
     this.#length[upper] = length;
     this.#length[lower] -= length;
-    this.#referencedBlocks[upper] = this.#referencedBlocks[lower] > 0 ? length : 0;
-    this.#referencedBlocks[lower] -= this.#referencedBlocks[upper];
-    assert(this.#referencedBlocks[lower] >= 0, "a node was referenced in part");
+    // Of a node that is referenced in part, it is the beginning.
+    const referenced = this.#referencedBlocks[lower];
+    this.#referencedBlocks[upper] = Math.min(referenced, length);
+    this.#referencedBlocks[lower] = referenced - this.#referencedBlocks[upper];
     this.#start[upper] = this.#start[lower];
     this.#start[lower] = this.#end[upper] = this.#start[upper] + length * this.#blockTokens;
     this.#insertParent(upper, lower);
     this.#host.created(upper, this.#end[upper], this.#end[upper] - this.#start[upper], this.#keyOf[block]);
     this.#host.split(lower, upper, this.#end[lower], this.#end[lower] - this.#start[lower]);
+    if (referenced > 0 && this.#referencedBlocks[lower] === 0) {
+      this.#host.touch(lower);
+      this.#becomesIdle(lower);
+    } else if (this.#renews && referenced === 0) this.#renew(lower);
+  }
+
+  /** Makes an unreferenced node the most recently used one. */
+  #renew(node: EntryId): void {
+    const isLeaf = this.#firstChild[node] === none;
+    if (isLeaf) this.#host.blocked(node);
+    this.#host.touch(node);
+    if (isLeaf) this.#host.evictable(node);
   }
 
   /** Updates a node whose last `count` blocks were removed; it ends with block `last` now. */
@@ -385,8 +438,8 @@ class RadixTree implements PrefixIndex {
   #forgetBlock(block: BlockId, node: EntryId): void {
     this.#blockOf[this.#keyOf[block]] = evicted;
     this.blockCount--;
-    if (this.#host.isIdle(block)) this.evictableBlocks--;
-    else this.#referencedBlocks[node]--;
+    if (this.#referencedBlocks[node] === 0) this.evictableBlocks--;
+    else if (!this.#host.isIdle(block)) this.#referencedBlocks[node]--;
     this.#host.blockDropped(block);
   }
 }
@@ -402,9 +455,10 @@ export const radixTree: IndexPlugin = {
     "drop-blocks": "any",
     publish: "any",
     "cache-generated": "any",
-    duplicates: ["swap"],
+    duplicates: ["swap", "free"],
     victims: ["leaf"],
     "victim-unit": "any",
+    "node-match": "any",
     "free-order": "any",
     reserve: "any",
     collision: "any",

@@ -4,8 +4,10 @@ import { radixTree } from "../index/radix-tree.ts";
 import type { Preset } from "../preset.ts";
 
 /**
- * One token per slot; a node is evicted as a whole. SGLang's other strategies are `--eviction lfu`, `fifo`, `mru`, `filo`,
- * `slru` and `priority`; its page size is `--block-size`.
+ * One token per slot; a node is evicted as a whole. A node that a prompt matches only in part is split, and both parts are
+ * renewed (PR 3029, March 2025). If too few slots are free, as many are evicted as the prompt needs, not only those that are
+ * missing. SGLang's other strategies are `--eviction lfu`, `fifo`, `mru`, `filo`, `slru` and `priority`; its page size is
+ * `--block-size`.
  */
 export const sglang: Preset = {
   name: "sglang",
@@ -22,5 +24,7 @@ export const sglang: Preset = {
     publish: "chunk",
     "cache-generated": "true",
     "victim-unit": "node",
+    "node-match": "renew",
+    "evict-amount": "needed",
   },
 };

@@ -18,10 +18,10 @@ import { everyPreset, liveOf, serveAlone, tokens } from "./presets.ts";
  *   vllm, nano-vllm  whole blocks, at least one token is computed: ⌊(L − 1) ÷ B⌋
  *   lmdeploy         blocks that end before L, which are the same
  *   turbomind        the same, and the beginning of a block that would end before L: only in `parted`
- *   vllm-v0          whole blocks, up to the last token, which is recomputed
+ *   vllm-v0          the same; later versions (0.8) all but the last token of a prompt that is cached to its end
  *   trt-llm          at most L − 1 tokens, also a part of the last block; one token of an incomplete last block in `longer1`
  *   sglang, mini-sglang, lightllm   all cached tokens, at most L − 1
- *   tgi              all cached tokens of prompts, up to the last token, which is recomputed; outputs are not cached
+ *   tgi              all cached tokens of prompts, at most L − 1; outputs are not cached
  *   roseinfer        a whole prompt, up to its last token, without recomputation; nothing else is a hit
  *   prefix-pool, prefix-trie   the whole blocks of the marked prefix; with `parted` the trie has one block in common
  */
@@ -36,18 +36,19 @@ const rows: Record<string, Row> = {
   "prefix-trie": ["16 32 48", "16 32 48", "16 32 48", "16 32 48", "16 32 48", 16],
   roseinfer: ["64 128 192", "0 0 0", "65 129 193", "0 0 0", "0 0 0", 0],
   sglang: ["0 1 2", "1 2 3", "1 2 3", "2 3 4", "2 3 4", 2],
-  tgi: ["1 2 3", "1 2 3", "2 3 4", "2 3 4", "1 2 3", 2],
+  "sglang@2501": ["0 1 2", "1 2 3", "1 2 3", "2 3 4", "2 3 4", 2],
+  tgi: ["0 1 2", "1 2 3", "1 2 3", "2 3 4", "1 2 3", 2],
   "tgi-simple": ["0 0 0", "0 0 0", "0 0 0", "0 0 0", "0 0 0", 0],
   "trt-llm": ["31 63 95", "32 64 96", "32 64 96", "33 65 97", "64 96 128", 48],
   turbomind: ["0 64 128", "64 128 192", "64 128 192", "64 128 192", "128 192 256", 96],
   vllm: ["0 16 32", "16 32 48", "16 32 48", "16 32 48", "32 48 64", 16],
-  "vllm-v0": ["16 32 48", "16 32 48", "16 32 48", "16 32 48", "32 48 64", 16],
+  "vllm@0.19": ["0 16 32", "16 32 48", "16 32 48", "16 32 48", "32 48 64", 16],
+  "vllm-v0": ["0 16 32", "16 32 48", "16 32 48", "16 32 48", "32 48 64", 16],
+  "vllm-v0@0.8": ["15 31 47", "16 32 48", "16 32 48", "16 32 48", "32 48 64", 16],
 };
 
 /** Tokens that presets recompute of a completely cached prompt. */
 const computedOfFullHit: Record<string, number> = {
-  "vllm-v0": 1,
-  tgi: 1,
   "prefix-pool": 1,
   "prefix-trie": 1,
   roseinfer: 0,

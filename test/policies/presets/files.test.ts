@@ -11,6 +11,9 @@ const files = readdirSync(folder).filter((name) => name !== "index.ts");
 const required =
   "lightllm lmdeploy mini-sglang nano-vllm prefix-pool prefix-trie roseinfer sglang tgi tgi-simple trt-llm turbomind vllm vllm-v0";
 
+/** Versions of systems that have presets of their own. */
+const versions = "sglang@2501 vllm-v0@0.8 vllm@0.19";
+
 /** Syntax that a description does not need. */
 const logic = new Set([
   ts.SyntaxKind.ArrowFunction,
@@ -47,8 +50,11 @@ function logicIn(text: string): string[] {
 }
 
 test("every required system is a preset, in a file of its name", () => {
-  expect(everyPreset.map(([name]) => name)).toEqual(required.split(" "));
-  expect(files.map((file) => file.replace(".ts", "")).sort()).toEqual(required.split(" "));
+  const all = `${required} ${versions}`.split(" ").sort();
+  expect(everyPreset.map(([name]) => name)).toEqual(all);
+  expect(files.map((file) => file.replace(/\.ts$/, "")).sort()).toEqual(
+    all.map((name) => name.replace("@", "-")).sort(),
+  );
 });
 
 describe.each(files)("%s", (file) => {
@@ -65,8 +71,8 @@ test("block sizes are the systems' defaults", () => {
   const named: Record<string, string[]> = {};
   for (const [name, { blockTokens }] of everyPreset) (named[blockTokens] ??= []).push(name);
   expect(named).toEqual({
-    1: ["lightllm", "mini-sglang", "sglang", "tgi"],
-    16: ["prefix-pool", "prefix-trie", "tgi-simple", "vllm", "vllm-v0"],
+    1: ["lightllm", "mini-sglang", "sglang", "sglang@2501", "tgi"],
+    16: ["prefix-pool", "prefix-trie", "tgi-simple", "vllm", "vllm-v0", "vllm-v0@0.8", "vllm@0.19"],
     32: ["trt-llm"],
     64: ["lmdeploy", "roseinfer", "turbomind"],
     256: ["nano-vllm"],

@@ -4,6 +4,7 @@ import { blockQueue } from "../../../policies/allocator/block-queue.ts";
 import { schedulerRegistry } from "../../../policies/registry.ts";
 import { type Naive, NaiveNothing, NaivePrefixes, NaiveQueue, NaiveTrie, type Served } from "./naive.ts";
 import { NaiveRadix } from "./naive-runs.ts";
+import { NaiveSglang, NaiveTgi } from "./naive-trees.ts";
 import { everyPreset, presetNamed } from "./presets.ts";
 import { talks, talkTrace } from "./talk.ts";
 
@@ -13,18 +14,21 @@ const capacities = [2048, 5120, 24_576];
 const naives: Record<string, (size: number, blocks: number) => Naive> = {
   lightllm: (_, blocks) => new NaiveRadix("lightllm", blocks),
   lmdeploy: (size, blocks) => new NaiveTrie("lmdeploy", size, blocks),
-  "mini-sglang": (_, blocks) => new NaiveRadix("sglang", blocks),
+  "mini-sglang": (_, blocks) => new NaiveRadix("mini-sglang", blocks),
   "nano-vllm": (size, blocks) => new NaiveQueue("nano-vllm", size, blocks),
   "prefix-pool": (size, blocks) => new NaivePrefixes("prefix-pool", size, blocks),
   "prefix-trie": (size, blocks) => new NaiveTrie("prefix-trie", size, blocks),
   roseinfer: (size, blocks) => new NaivePrefixes("roseinfer", size, blocks),
-  sglang: (_, blocks) => new NaiveRadix("sglang", blocks),
-  tgi: (_, blocks) => new NaiveRadix("tgi", blocks),
+  sglang: (_, blocks) => new NaiveSglang("sglang", blocks),
+  "sglang@2501": (_, blocks) => new NaiveSglang("sglang@2501", blocks),
+  tgi: (_, blocks) => new NaiveTgi(blocks),
   "tgi-simple": (size, blocks) => new NaiveNothing(size, blocks),
   "trt-llm": (size, blocks) => new NaiveTrie("trt-llm", size, blocks),
   turbomind: (size, blocks) => new NaiveTrie("turbomind", size, blocks),
   vllm: (size, blocks) => new NaiveQueue("vllm", size, blocks),
+  "vllm@0.19": (size, blocks) => new NaiveQueue("vllm@0.19", size, blocks),
   "vllm-v0": (size, blocks) => new NaiveQueue("vllm-v0", size, blocks),
+  "vllm-v0@0.8": (size, blocks) => new NaiveQueue("vllm-v0@0.8", size, blocks),
 };
 
 /** The outcome of each request in a cache of `capacity` tokens, and the evicted content. */
@@ -67,13 +71,16 @@ const golden: Record<string, readonly string[]> = {
   "prefix-pool": ["2336 146 344 2", "5568 348 18 0", "5856 366 0 0"],
   "prefix-trie": ["2688 168 319 2", "5568 348 18 0", "5856 366 0 0"],
   roseinfer: ["369 6 338 2", "2369 38 348 0", "6753 109 0 0"],
-  sglang: ["2816 2816 20506 2", "6715 6715 19969 0", "17274 17274 0 0"],
-  tgi: ["2627 2627 14079 4", "6459 6459 17175 0", "16073 16073 0 0"],
+  sglang: ["2816 2816 20505 2", "6715 6715 19969 0", "17274 17274 0 0"],
+  "sglang@2501": ["2816 2816 20505 2", "6715 6715 20068 0", "17274 17274 0 0"],
+  tgi: ["2624 2627 14079 4", "6454 6459 17175 0", "16063 16073 0 0"],
   "tgi-simple": ["0 0 0 4", "0 0 0 0", "0 0 0 0"],
   "trt-llm": ["2761 83 650 2", "6715 204 623 0", "17274 525 0 0"],
   turbomind: ["2586 40 302 2", "6280 98 290 0", "16264 254 0 0"],
   vllm: ["2768 173 1262 2", "6624 414 1227 0", "17056 1066 0 0"],
-  "vllm-v0": ["2784 174 1259 2", "6672 417 1209 0", "17136 1071 0 0"],
+  "vllm@0.19": ["2752 172 1266 2", "6624 414 1233 0", "17056 1066 0 0"],
+  "vllm-v0": ["2768 173 1259 2", "6624 414 1209 0", "17056 1066 0 0"],
+  "vllm-v0@0.8": ["2783 174 1259 2", "6669 417 1209 0", "17131 1071 0 0"],
 };
 
 describe.each(everyPreset)("%s", (name, { blockTokens }) => {
@@ -89,16 +96,20 @@ describe.each(everyPreset)("%s", (name, { blockTokens }) => {
 describe("these presets are equivalent when requests are served one after the other", () => {
   test.each(capacities)("in %d tokens", (capacity) => {
     const same = (a: ReturnType<typeof replay>, b: ReturnType<typeof replay>) => expect(a).toEqual(b);
-    // The same cache with another scheduler.
-    same(replay("mini-sglang", capacity), replay("sglang", capacity));
+    // The same cache with another scheduler, but for its versions' differences.
+    const mini = { "node-match": "split", "evict-amount": "missing", duplicates: "swap" };
+    same(replay("mini-sglang", capacity), replay("sglang", capacity, { rules: mini }));
+    same(replay("mini-sglang", capacity), replay("sglang@2501", capacity, { rules: mini }));
     // No other request runs, so that the only difference is that an output is a separate run.
-    same(replay("lightllm", capacity), replay("sglang", capacity, { rules: { publish: "finish" } }));
+    same(replay("lightllm", capacity), replay("mini-sglang", capacity, { rules: { publish: "finish" } }));
     // A queue by last use, and a tree's leaves by last use: the end of a request's blocks is always evicted first.
     same(replay("turbomind", capacity, { rules: { partial: "none" } }), replay("lmdeploy", capacity));
     // The only differences are one queue, the newest of two duplicates, and larger blocks.
     const queue = { allocator: blockQueue, blockTokens: 256 };
     const nano = { duplicates: "newest", "free-queue": "single" };
     same(replay("nano-vllm", capacity), replay("vllm", capacity, { ...queue, rules: nano }));
+    const single = { allocator: blockQueue, rules: { "free-queue": "single" } };
+    same(replay("vllm@0.19", capacity), replay("vllm", capacity, single));
   });
 });
 

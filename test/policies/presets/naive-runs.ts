@@ -10,43 +10,39 @@ interface Run {
 }
 
 /**
- * SGLang and mini-sglang (1.8), LightLLM (1.10), TGI (1.9): a tree of token runs, which are split where prompts diverge. The
- * least recently used leaf is evicted as a whole. All but a prompt's last token may be hits.
+ * mini-sglang (1.8) and LightLLM (1.10): a tree of token runs, which are split where prompts diverge. The least recently used
+ * leaf is evicted as a whole. All but a prompt's last token may be hits.
  *
- *   sglang    new tokens become a run when the prompt is computed, and the output another one when the request finishes
- *   lightllm  prompt and output become one run when the request finishes
- *   tgi       only prompts; slots for the longest output are allocated at admission, only as much of a run's end is evicted as
- *             needed, and all of a prompt may be a hit
+ *   mini-sglang  new tokens become a run when the prompt is computed, and the output another one when the request finishes
+ *   lightllm     prompt and output become one run when the request finishes
  */
 export class NaiveRadix implements Naive {
   evicted = 0;
-  readonly #kind: "sglang" | "lightllm" | "tgi";
+  readonly #kind: "mini-sglang" | "lightllm";
   readonly #blocks: number;
   readonly #roots = new Map<number, Run>();
   #now = 0;
 
-  constructor(kind: "sglang" | "lightllm" | "tgi", blocks: number) {
+  constructor(kind: "mini-sglang" | "lightllm", blocks: number) {
     this.#kind = kind;
     this.#blocks = blocks;
   }
 
   serve(talk: Talk): Served {
-    const { prompt, output, space, maxOutputTokens } = talk;
-    const tgi = this.#kind === "tgi";
+    const { prompt, output, space } = talk;
     this.#now++;
     if (!this.#roots.has(space)) this.#roots.set(space, { tokens: [], below: [], above: undefined, last: 0 });
     const root = this.#roots.get(space)!;
-    const findable = tgi ? prompt : prompt.slice(0, -1);
+    const findable = prompt.slice(0, -1);
     const hits = common(root, findable);
-    const needed = tgi ? prompt.length + maxOutputTokens - 1 : prompt.length;
-    if (needed > this.#blocks) return refused;
+    if (prompt.length > this.#blocks) return refused;
     const matched = walk(root, findable.slice(0, hits));
-    this.#evictFor(needed - hits, matched);
-    const whole = tgi ? needed : knownOf(talk);
+    this.#evictFor(prompt.length - hits, matched);
+    const whole = knownOf(talk);
     const fits = whole <= this.#blocks;
     if (fits) this.#evictFor(whole - hits, matched);
     if (this.#kind !== "lightllm") this.#insert(root, prompt);
-    if (!tgi) this.#insert(root, fits ? [...prompt, ...output.slice(0, -1)] : prompt);
+    this.#insert(root, fits ? [...prompt, ...output.slice(0, -1)] : prompt);
     return { hitTokens: hits, hitBlocks: hits, refused: false };
   }
 
@@ -77,10 +73,8 @@ export class NaiveRadix implements Naive {
       if (missing <= 0) return;
       const leaves = runs.filter((run) => run.below.length === 0 && !matched.includes(run));
       const [victim] = leaves.sort((a, b) => a.last - b.last);
-      const count = this.#kind === "tgi" ? Math.min(missing, victim.tokens.length) : victim.tokens.length;
-      victim.tokens.splice(victim.tokens.length - count);
-      this.evicted += count;
-      if (victim.tokens.length === 0) victim.above!.below = victim.above!.below.filter((run) => run !== victim);
+      this.evicted += victim.tokens.length;
+      victim.above!.below = victim.above!.below.filter((run) => run !== victim);
     }
   }
 }

@@ -57,35 +57,42 @@ const lost = "lost";
  * vLLM (1.7), vLLM v0 (1.6) and nano-vllm (1.12): unreferenced blocks are in a queue, those of a request from its end to its
  * beginning, and are evicted from its head.
  *
- *   vllm       free blocks are allocated first; content may be cached twice, and the first block is matched
- *   vllm-v0    a cached block is used also past a hole; of two with the same content one is kept
- *   nano-vllm  free blocks are in the same queue; of two with the same content the newer one is matched
+ *   vllm         free blocks are allocated first; content may be cached twice, and the first block is matched
+ *   vllm@0.19    as vllm, but free blocks are in the same queue
+ *   vllm-v0      a cached block is used also past a hole; of two with the same content one is kept. A prompt's last block is
+ *                used, but is no hit (Corrections 11)
+ *   vllm-v0@0.8  as vllm-v0, but of a prompt that is cached to its end all tokens except the last are hits
+ *   nano-vllm    free blocks are in the same queue; of two with the same content the newer one is matched
  */
+type QueueKind = "vllm" | "vllm@0.19" | "vllm-v0" | "vllm-v0@0.8" | "nano-vllm";
+
 export class NaiveQueue implements Naive {
   evicted = 0;
   readonly #size: number;
-  readonly #kind: "vllm" | "vllm-v0" | "nano-vllm";
+  readonly #kind: QueueKind;
+  readonly #isSingle: boolean;
+  readonly #isV0: boolean;
   #free: number;
   #queue: Idle[] = [];
   #born = 0;
 
-  constructor(kind: "vllm" | "vllm-v0" | "nano-vllm", size: number, blocks: number) {
+  constructor(kind: QueueKind, size: number, blocks: number) {
     this.#kind = kind;
+    this.#isSingle = kind === "nano-vllm" || kind === "vllm@0.19";
+    this.#isV0 = kind === "vllm-v0" || kind === "vllm-v0@0.8";
     this.#size = size;
-    this.#free = kind === "nano-vllm" ? 0 : blocks;
-    if (kind === "nano-vllm") this.#queue = Array.from({ length: blocks }, () => ({ text: undefined, born: 0 }));
+    this.#free = this.#isSingle ? 0 : blocks;
+    if (this.#isSingle) this.#queue = Array.from({ length: blocks }, () => ({ text: undefined, born: 0 }));
   }
 
   serve(talk: Talk): Served {
     const size = this.#size;
     const length = talk.prompt.length;
-    const v0 = this.#kind === "vllm-v0";
     const there = blocksOf(talk, length, size).map((block) => this.#find(block));
-    // v0 may use all of a prompt, the others all but its last token.
-    const most = v0 ? there.length : Math.floor((length - 1) / size);
+    const most = this.#kind === "vllm-v0@0.8" ? there.length : Math.floor((length - 1) / size);
     let hits = 0;
     while (hits < most && there[hits] !== undefined) hits++;
-    const used = there.map((block, i) => (i < hits || v0 ? block : undefined));
+    const used = there.map((block, i) => (i < hits || this.#isV0 ? block : undefined));
     const usedCount = used.filter((block) => block !== undefined).length;
     const needed = Math.ceil(length / size) - usedCount;
     if (needed > this.#free + this.#queue.length - usedCount) return refused;
@@ -95,7 +102,7 @@ export class NaiveQueue implements Naive {
     const fits = more <= this.#free + this.#queue.length;
     if (fits) this.#allocate(more);
     this.#letGo(talk, fits ? knownOf(talk) : length, used);
-    return { hitTokens: hits * size, hitBlocks: hits, refused: false };
+    return { hitTokens: Math.min(hits * size, length - 1), hitBlocks: hits, refused: false };
   }
 
   #find(block: string): Idle | undefined {
@@ -115,7 +122,7 @@ export class NaiveQueue implements Naive {
       const same = this.#find(block);
       if (used[i] === undefined && same !== undefined) {
         if (this.#kind === "nano-vllm") same.text = lost;
-        if (this.#kind === "vllm-v0") {
+        if (this.#isV0) {
           this.#free++;
           this.#queue = this.#queue.filter((one) => one !== same);
           return same;
@@ -124,7 +131,7 @@ export class NaiveQueue implements Naive {
       return used[i] ?? { text: block, born: ++this.#born };
     });
     if (known % this.#size > 0) {
-      if (this.#kind === "nano-vllm") this.#queue.push({ text: undefined, born: 0 });
+      if (this.#isSingle) this.#queue.push({ text: undefined, born: 0 });
       else this.#free++;
     }
     this.#queue.push(...whole.reverse());

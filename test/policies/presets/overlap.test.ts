@@ -15,7 +15,7 @@ import { everyPreset, liveOf, presetNamed } from "./presets.ts";
  *   twins    tokens cached after two requests aabbcc that began in the same step; outputs of one token
  *
  *   vllm, lmdeploy            at once, but not the last block; vllm caches that block twice
- *   vllm-v0                   after the step (blocks are shared before, but recomputed)
+ *   vllm-v0                   after the step (blocks are shared before, but recomputed), but not the last block; 0.8: not the last token
  *   nano-vllm, turbomind      after the step, but not the last block; nano-vllm keeps both copies of all three blocks
  *   sglang, mini-sglang       after each chunk of the prompt; output tokens when the request finishes
  *   lightllm, trt-llm, tgi    when the request finishes; TGI without output tokens
@@ -32,12 +32,15 @@ const rows: Record<string, Row> = {
   "prefix-trie": [0, 6, 0, 6, 6, 6],
   roseinfer: [0, 6, 0, 0, 0, 6],
   sglang: [0, 5, 4, 6, 8, 6],
+  "sglang@2501": [0, 5, 4, 6, 8, 6],
   tgi: [0, 0, 0, 0, 6, 6],
   "tgi-simple": [0, 0, 0, 0, 0, 0],
   "trt-llm": [0, 0, 0, 0, 8, 6],
   turbomind: [0, 4, 4, 8, 8, 6],
   vllm: [4, 4, 4, 8, 8, 8],
-  "vllm-v0": [0, 6, 4, 8, 8, 6],
+  "vllm@0.19": [4, 4, 4, 8, 8, 8],
+  "vllm-v0": [0, 4, 4, 8, 8, 6],
+  "vllm-v0@0.8": [0, 5, 4, 8, 8, 6],
 };
 
 const prompt = "aabbcc";
@@ -145,7 +148,9 @@ test("whether a prompt that is cached and referenced to its end needs another bl
     expect(copies, name).toEqual([]);
     return admitted;
   });
-  expect(needsNone.map(([name]) => name)).toEqual(["prefix-pool", "prefix-trie", "roseinfer", "tgi", "vllm-v0"]);
+  expect(needsNone.map(([name]) => name)).toEqual([
+    ...["prefix-pool", "prefix-trie", "roseinfer", "tgi", "vllm-v0", "vllm-v0@0.8"],
+  ]);
 });
 
 test("blocks computed in the same step are not allocated twice if blocks are shared before they are computed", () => {
@@ -160,7 +165,7 @@ test("blocks computed in the same step are not allocated twice if blocks are sha
     cache.finish();
     return both;
   });
-  expect(shares.map(([name]) => name)).toEqual(["vllm-v0"]);
+  expect(shares.map(([name]) => name)).toEqual(["vllm-v0", "vllm-v0@0.8"]);
 });
 
 /** A hash of the length of a prefix, regardless of its content. */
@@ -172,5 +177,5 @@ test("only vLLM trusts equal hashes", () => {
     cache.run("aabbcc", options);
     return cache.hits("qqrrsst", options) > 0;
   });
-  expect(trusting.map(([name]) => name)).toEqual(["vllm", "vllm-v0"]);
+  expect(trusting.map(([name]) => name)).toEqual(["vllm", "vllm-v0", "vllm-v0@0.8", "vllm@0.19"]);
 });
