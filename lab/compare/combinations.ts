@@ -136,12 +136,17 @@ function withEviction(others: OtherParts, { plugin, label }: Named<EvictionPlugi
   return { ...others, parts: { ...others.parts, eviction: plugin }, label, kind };
 }
 
+/** Rules that limit which blocks are evicted, and how many. */
+const evictionRules: readonly string[] = [
+  ...["victims", "victim-unit", "node-match", "evict-amount", "failed-admission"],
+];
+
 /**
  * The configuration that belady is optimal for: blocks are evicted one at a time, in any order. The index is the same if it supports that,
  * otherwise the hash table or the block trie.
  */
 function withSingleBlockEviction({ parts, indexLabel, ruleTexts }: OtherParts): OtherParts {
-  const isOther = ([name]: [string, unknown]) => name !== "victims" && name !== "victim-unit";
+  const isOther = ([name]: [string, unknown]) => !evictionRules.includes(name);
   const rules: RuleChoice = Object.fromEntries(Object.entries(parts.rules).filter(isOther));
   const others = { ruleTexts: ruleTexts.filter((text) => isOther([text.split("=")[0], text])) };
   const can = (index: IndexPlugin) =>
