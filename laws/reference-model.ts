@@ -96,13 +96,14 @@ export class ReferenceModel {
     if (this.rules["match-limit"] !== "all") usable = Math.min(usable, Math.floor((known - 1) / this.blockTokens));
     const hitBlocks = Math.max(0, usable - this.rules["drop-blocks"]);
     const cachedTokens = hitBlocks === 0 ? 0 : Math.min(known, this.blockEnd(request, hitBlocks - 1));
-    const isMissed = this.rules["full-hit"] === "rewrite-miss" && cachedTokens === known;
+    const partialTokens = this.#partialMatch(request, known, hitBlocks, matched, stored);
+    const isMissed = this.rules["full-hit"] === "rewrite-miss" && cachedTokens + partialTokens === known;
     return {
       matched,
       hitBlocks,
-      hitTokens: isMissed ? known - 1 : cachedTokens,
+      hitTokens: isMissed && partialTokens === 0 ? known - 1 : cachedTokens,
       cachedTokens,
-      partialTokens: this.#partialMatch(request, known, hitBlocks, matched, stored),
+      partialTokens: isMissed && partialTokens > 0 ? partialTokens - 1 : partialTokens,
     };
   }
 

@@ -26,11 +26,15 @@ export class Registry<P extends Plugin> {
     this.all = Object.values(plugins).sort((a, b) => (a.name < b.name ? -1 : 1));
   }
 
-  /** @throws InputError that suggests the nearest name, or lists all names if none is near. */
+  /** @throws InputError that lists the versions of a known system, suggests the nearest name, or lists all names. */
   get(name: string): P {
     const found = this.all.find((plugin) => plugin.name === name);
     if (found) return found;
     const names = this.all.map((plugin) => plugin.name);
+    const [system, version] = name.split("@", 2);
+    const versions = names.filter((other) => other === system || other.startsWith(`${system}@`));
+    if (version !== undefined && versions.length > 0)
+      throw new InputError(`${this.kind} ${system} has no version "${version}", expected ${versions.join(" or ")}`);
     const near = nearest(name, names);
     throw new InputError(
       near

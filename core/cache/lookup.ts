@@ -48,6 +48,8 @@ export class Admission {
   hitTokens = 0;
   /** Length of the block table after admission. */
   tableEnd = 0;
+  /** The last known token is cached, but not a hit: `full-hit=rewrite-miss`. */
+  missesLast = false;
   /** Blocks to allocate. */
   neededBlocks = 0;
   /** Found blocks that are idle: referencing them makes fewer blocks evictable. */
@@ -271,7 +273,8 @@ export class Lookup {
     }
     const partTokens =
       isSourceEmpty || !this.#partial ? 0 : this.#matchPartial(sequence, sequence.table, hits, matched);
-    const hitTokens = this.#hitTokens(this.#tokensOf(hits, sequence) + partTokens, sequence);
+    const cachedTokens = this.#tokensOf(hits, sequence) + partTokens;
+    const hitTokens = this.#hitTokens(cachedTokens, sequence);
     const endToken = this.reservedTokens(sequence, Math.min(known, hitTokens + tokens));
     const target = Math.max(hits, sequence.blocksUpTo(endToken));
     blockTable.reserve(target);
@@ -284,6 +287,7 @@ export class Lookup {
     admission.copyLast = copies && !isLater;
     admission.copyLater = isLater && this.#writesToLast(hits, sequence);
     const resident = blocks - this.#match.absent;
+    admission.missesLast = hitTokens < cachedTokens;
     admission.partialTokens = partTokens;
     admission.stealsPartial = false;
     if (partTokens > 0) {
@@ -383,7 +387,7 @@ export class Lookup {
       const beyond = promptBlocks * blockTokens - inputTokens;
       if (beyond > 0) missTokens[last] -= beyond;
     }
-    if (this.#rewriteMiss && hitBlocks * blockTokens >= inputTokens) missTokens[Miss.matchLimit]++;
+    if (this.#admission.missesLast) missTokens[Miss.matchLimit]++;
     const short = inputTokens - promptBlocks * blockTokens;
     if (short > 0) missTokens[Miss.shorterThanBlock] += short;
     if (partTokens > 0) missTokens[partReason] -= partTokens;

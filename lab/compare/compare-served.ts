@@ -9,7 +9,7 @@ import { type RunReport, runReport } from "../output/report.ts";
 import { checkRunsFolder, claimRunDirectory } from "../output/run-directory.ts";
 import { runId, saveRun } from "../output/save.ts";
 import { blocksOf, type Capacity, defaultCapacity } from "../run/capacity.ts";
-import { blockTokensFor, checkMemory, type RunConfig } from "../run/configuration.ts";
+import { blockTokensFor, checkMemory, type RunConfig, schedulerOptionsOn } from "../run/configuration.ts";
 import { withLoad } from "../run/load.ts";
 import { engineCapacity, engineFrom, type RealEngine } from "../run/real-engine.ts";
 import { distinctPromptBlocks, runReplay } from "../run/run.ts";
@@ -132,16 +132,23 @@ async function plan(
     const blocks = keys.of(parts, blockTokens);
     for (const given of options.blocks ?? [undefined])
       for (const { load, simulated, engine } of targets) {
+        const schedulerOptions = {
+          ...schedulerOptionsOn(parts, simulated?.hardware),
+          ...options.schedulerOption,
+        };
         const defaultSize = async () =>
           engine
             ? sizeOf(engineCapacity(load, engine, blockTokens) ?? defaultCapacity, blockTokens)
-            : blocksOf((await capacityFrom(load, simulated, { ...parts, blockTokens })) ?? "unlimited", 0);
+            : blocksOf(
+                (await capacityFrom(load, simulated, { ...parts, schedulerOptions, blockTokens })) ?? "unlimited",
+                0,
+              );
         const size = given === undefined ? await defaultSize() : sizeOf(given, blockTokens);
         const config: RunConfig = {
           ...parts,
           blockTokens,
           blocks: parts.eviction.unlimited ? undefined : size,
-          schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
+          schedulerOptions,
           simulated,
           engine,
           seed: options.seed ?? 1,

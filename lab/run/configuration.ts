@@ -11,7 +11,7 @@ import type { RuleName, Rules, RuleValue } from "../../core/plugins/rules.ts";
 import { checkAllocator, createCache, rulesFor } from "../../core/replica/compose.ts";
 import type { ReplayConfig } from "../../core/replica/replay.ts";
 import type { Trace } from "../../core/trace/trace.ts";
-import type { Preset } from "../../policies/preset.ts";
+import type { DeviceOptions, Preset } from "../../policies/preset.ts";
 import {
   allocatorRegistry,
   evictionRegistry,
@@ -20,6 +20,7 @@ import {
   routerRegistry,
   schedulerRegistry,
 } from "../../policies/registry.ts";
+import type { Hardware } from "../../sim/cost/hardware.ts";
 import type { Plugins } from "../user-plugins/kinds.ts";
 import { isPluginFile } from "../user-plugins/plugin-file.ts";
 import { guardedValue, isUserPlugin, loadUserPlugin, notifying } from "../user-plugins/user-plugin.ts";
@@ -42,6 +43,8 @@ export interface Parts {
   readonly scheduler: SchedulerPlugin;
   /** The preset's scheduler options if the scheduler is the preset's, otherwise none. */
   readonly schedulerOptions: Readonly<Record<string, number>>;
+  /** Likewise, the preset's options by device. */
+  readonly deviceOptions: readonly DeviceOptions[];
   /** Given rules, and the preset's; all others have the index's defaults. */
   readonly rules: Partial<Record<RuleName, RuleValue>>;
   /** Rules of the preset that are not in effect, because another plug-in or value was chosen. */
@@ -109,9 +112,22 @@ export function partsOf(chosen: ChosenParts, rules: Parts["rules"], target: Targ
     allocator,
     scheduler: [index, allocator].filter(isUserPlugin).reduce((all, { guard }) => notifying(all, guard), scheduler),
     schedulerOptions: scheduler.name === preset?.scheduler ? (preset.schedulerOptions ?? {}) : {},
+    deviceOptions: scheduler.name === preset?.scheduler ? (preset.deviceOptions ?? []) : [],
     rules: all,
     leftOut: preset ? ruleTexts(presetRules(preset, index)).filter((text) => !ruleTexts(all).includes(text)) : [],
   };
+}
+
+/** The preset's scheduler options on a simulated GPU; undefined: without the options that depend on the device. */
+export function schedulerOptionsOn(
+  { schedulerOptions, deviceOptions }: Pick<Parts, "schedulerOptions" | "deviceOptions">,
+  hardware: Hardware | undefined,
+): Readonly<Record<string, number>> {
+  if (hardware === undefined) return schedulerOptions;
+  const { name, memoryBytes } = hardware;
+  const applies = ({ memoryGiB, except = [] }: DeviceOptions) =>
+    memoryBytes >= memoryGiB * 2 ** 30 && !except.some((beginning) => name.startsWith(beginning));
+  return { ...deviceOptions.findLast(applies)?.schedulerOptions, ...schedulerOptions };
 }
 
 const ruleTexts = (rules: Parts["rules"]): string[] => Object.entries(rules).map(([name, value]) => `${name}=${value}`);

@@ -21,6 +21,7 @@ import {
   type Parts,
   partsNamed,
   type RunConfig,
+  schedulerOptionsOn,
 } from "./configuration.ts";
 import type { LiveRun } from "./live.ts";
 import { withLoad } from "./load.ts";
@@ -160,6 +161,7 @@ export async function runTrace(
     const engine = isEngine(target) ? engineFrom({ ...options, target }, trace) : undefined;
     const configured = {
       ...parts,
+      schedulerOptions: schedulerOptionsOn(parts, simulated?.hardware),
       blockTokens: blockTokensFor(trace, options.blockSize, parts.preset),
       blocks: undefined,
       seed,
@@ -174,7 +176,7 @@ export async function runTrace(
       ...configured,
       ...(player && { before: (...args) => player.before(...args) }),
       blocks: parts.eviction.unlimited ? undefined : blocksOf(capacity ?? defaultCapacity, distinctBlocks),
-      schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
+      schedulerOptions: { ...configured.schedulerOptions, ...options.schedulerOption },
       simulated,
       engine,
       warmup,

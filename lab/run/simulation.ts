@@ -1,7 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import { createRouter, optionsOf } from "../../core/replica/compose.ts";
-import type { ReplayConfig } from "../../core/replica/replay.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { cacheBytes } from "../../sim/cost/capacity.ts";
 import { type Efficiency, efficiencyOf } from "../../sim/cost/efficiency.ts";
@@ -117,14 +116,14 @@ function efficiencyFrom(given: NamedNumbers, hardware: Hardware): Efficiency {
 }
 
 /**
- * The size of the cache by `--blocks` or `--capacity`, or what fits into a simulated GPU's memory; undefined without any of these.
+ * Blocks that can be allocated: the size of the cache by `--blocks` or `--capacity`, or what fits into a simulated GPU's memory; undefined without any of these.
  *
  * @throws InputError if the model or a single block does not fit
  */
 export async function capacityFrom(
   { blocks, capacity, model, tp, kvDtype, schedulerOption }: SimulationOptions & { readonly blocks?: Capacity },
   simulated: Simulated | undefined,
-  config: Pick<ReplayConfig, "blockTokens" | "eviction" | "scheduler" | "schedulerOptions">,
+  config: Pick<RunConfig, "blockTokens" | "eviction" | "scheduler" | "schedulerOptions" | "preset">,
 ): Promise<Capacity | undefined> {
   const { blockTokens, eviction, scheduler } = config;
   if (blocks !== undefined || eviction.unlimited) return blocks;
@@ -134,7 +133,9 @@ export async function capacityFrom(
   if (simulated) {
     const { hardware, tensorParallel, dataParallel, gpuMemory, model: shape, kvBytesPerToken } = simulated;
     const bytes = capacity ?? cacheBytes({ shape, hardware, tensorParallel, dataParallel, memoryShare: gpuMemory });
-    return blocksWithin(bytes, kvBytesPerToken, blockTokens, windows(shape, simulated.kvDtype, tensorParallel));
+    const reserved = windows(shape, simulated.kvDtype, tensorParallel);
+    const { blocks: fitting } = blocksWithin(bytes, kvBytesPerToken, blockTokens, reserved);
+    return { blocks: Math.max(1, fitting - (config.preset?.unusedBlocks ?? 0)) };
   }
   if (capacity === undefined || model === undefined) return undefined;
   const shape = await modelFrom(model);
@@ -144,7 +145,7 @@ export async function capacityFrom(
 }
 
 /** `reserved`: bytes of the sliding windows of running sequences. */
-function blocksWithin(bytes: number, tokenBytes: number, blockTokens: number, reserved: number): Capacity {
+function blocksWithin(bytes: number, tokenBytes: number, blockTokens: number, reserved: number): { blocks: number } {
   const blocks = Math.floor((bytes - reserved) / (tokenBytes * blockTokens));
   if (blocks > 0) return { blocks };
   const windows = reserved === 0 ? "" : ` and the ${reserved} bytes of the sliding windows of running sequences`;

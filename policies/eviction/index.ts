@@ -4,7 +4,6 @@ export { filo } from "./filo.ts";
 export { lfu } from "./lfu.ts";
 export { lru } from "./lru.ts";
 export { lruDeepest } from "./lru-deepest.ts";
-export { lruNumbered } from "./lru-numbered.ts";
 export { mru } from "./mru.ts";
 export { priority } from "./priority.ts";
 export { random } from "./random.ts";

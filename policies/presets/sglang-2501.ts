@@ -16,6 +16,11 @@ export const sglang2501: Preset = {
   eviction: lru,
   allocator: blockQueue,
   scheduler: "lpm",
+  // Below 25,000 MiB.
+  deviceOptions: [
+    { memoryGiB: 0, schedulerOptions: { "chunked-prefill-size": 2048 } },
+    { memoryGiB: 24.4, schedulerOptions: { "chunked-prefill-size": 8192 } },
+  ],
   blockTokens: 1,
   rules: {
     "match-limit": "l-1",

@@ -18,6 +18,12 @@ export const sglang: Preset = {
   eviction: lru,
   allocator: blockQueue,
   scheduler: "lpm",
+  deviceOptions: [
+    { memoryGiB: 0, schedulerOptions: { "chunked-prefill-size": 2048 } },
+    { memoryGiB: 35, schedulerOptions: { "chunked-prefill-size": 4096 } },
+    { memoryGiB: 60, schedulerOptions: { "chunked-prefill-size": 8192 } },
+    { memoryGiB: 160, schedulerOptions: { "chunked-prefill-size": 16384 } },
+  ],
   blockTokens: 1,
   rules: {
     "match-limit": "l-1",

@@ -1,5 +1,5 @@
 import { blockList } from "../allocator/block-list.ts";
-import { lruNumbered } from "../eviction/lru-numbered.ts";
+import { lru } from "../eviction/lru.ts";
 import { radixTree } from "../index/radix-tree.ts";
 import type { Preset } from "../preset.ts";
 
@@ -17,7 +17,7 @@ export const tgi: Preset = {
   source: "Text Generation Inference v3, RadixAllocator",
   link: "https://github.com/huggingface/text-generation-inference/blob/main/backends/v3/src/radix.rs",
   index: radixTree,
-  eviction: lruNumbered,
+  eviction: lru,
   allocator: blockList,
   scheduler: "tgi-queue",
   blockTokens: 1,

@@ -64,7 +64,7 @@ test("policies lists all plug-ins and rules", async () => {
 test("policies lists the presets with their parts, and some index supports every value of every rule", async () => {
   const { presets, rules } = await json(newFolder(), ["policies"]);
   for (const { name, later } of rules) expect([false, []], name).toContainEqual(later);
-  expect(presets).toHaveLength(14);
+  expect(presets).toHaveLength(17);
   expect(presets).toContainEqual({
     name: "tgi",
     about: expect.stringContaining("radix tree"),

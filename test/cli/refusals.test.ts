@@ -90,6 +90,8 @@ describe.concurrent("options are refused by name", () => {
     ["compare --blocks 10,unlimited", "--blocks contains unlimited, which compare always shows; remove it"],
     ["compare --eviction lru,lru", '--eviction has "lru" twice'],
     ["compare --metric blok", '--metric is "blok", did you mean "block"?'],
+    ["replay --preset vllm@0.7", 'preset vllm has no version "0.7", expected vllm or vllm@0.19'],
+    ["compare --preset sglang@1", 'preset sglang has no version "1", expected sglang or sglang@2501'],
     ["replay --preset vlm", 'unknown preset "vlm": did you mean "vllm"?'],
     ["replay --preset vllm,sglang", '--preset is "vllm,sglang", expected one name; kvlab compare takes several'],
     ["replay --preset vllm --rule victims=leaf", /does not support rule victims=leaf/],

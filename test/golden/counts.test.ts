@@ -105,29 +105,6 @@ describe.each([
   });
 });
 
-test("lru-numbered has the hits of a search for the least recently used block with the smallest number", () => {
-  for (const blocks of capacities) {
-    const last = new Map<number, { block: number; use: number }>();
-    const free = Array.from({ length: blocks }, (_, block) => block);
-    const hits = prompts.map((prompt, now) => {
-      if (prompt.length > blocks) return 0;
-      const missing = prompt.filter((key) => !last.has(key));
-      const firstMissing = prompt.findIndex((key) => !last.has(key));
-      // Free blocks in the order of their numbers, then those of victims in the order of eviction.
-      const numbers = free.splice(0, missing.length);
-      const idle = [...last].filter(([key]) => !prompt.includes(key));
-      idle.sort(([, a], [, b]) => a.use - b.use || a.block - b.block);
-      for (const [key, { block }] of idle.slice(0, missing.length - numbers.length)) {
-        last.delete(key);
-        numbers.push(block);
-      }
-      for (const key of prompt) last.set(key, { block: last.get(key)?.block ?? numbers.shift()!, use: now });
-      return firstMissing < 0 ? prompt.length : firstMissing;
-    });
-    expect(ours("lru-numbered", blocks)).toEqual(hits);
-  }
-});
-
 test("belady has the hits of a search of the rest of the trace for each victim", () => {
   // From the left, so that of equals the last in the array, a request's deepest block, is evicted.
   const release = appended(forward);

@@ -20,7 +20,6 @@ export const goldenHits: Readonly<Record<string, string>> = {
   lfu: "688 3246 4009 5401 6162",
   lru: "558 2203 3362 5139 6152",
   "lru-deepest": "558 2203 3362 5139 6152",
-  "lru-numbered": "450 2143 3324 5120 6152",
   mru: "482 1208 1916 3420 5040",
   priority: "558 2203 3362 5139 6152",
   random: "338 1042 1591 3154 4743",

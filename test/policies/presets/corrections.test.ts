@@ -1,9 +1,7 @@
 import { describe, expect, test } from "vitest";
-import type { EvictionPlugin } from "../../../core/plugins/index.ts";
 import type { RuleName, RuleValue } from "../../../core/plugins/rules.ts";
 import { replayTrace } from "../../../core/replica/replay.ts";
 import { TraceBuilder } from "../../../core/trace/trace.ts";
-import { lru } from "../../../policies/eviction/lru.ts";
 import { schedulerRegistry } from "../../../policies/registry.ts";
 import { presetNamed } from "./presets.ts";
 
@@ -15,7 +13,6 @@ import { presetNamed } from "./presets.ts";
 
 interface Own {
   readonly blockTokens?: number;
-  readonly eviction?: EvictionPlugin;
   readonly rules?: Partial<Record<RuleName, RuleValue>>;
 }
 
@@ -26,7 +23,7 @@ function served(name: string, blocks: number, prompts: readonly number[][], own:
   for (const keys of prompts) builder.add({ arrivalNs: 0, inputTokens: keys.length, outputTokens: 1, keys });
   const parts = {
     index,
-    eviction: own.eviction ?? eviction,
+    eviction,
     allocator,
     scheduler: schedulerRegistry.get("naive"),
     audit: true,
@@ -135,6 +132,4 @@ test("of nodes that TGI used at the same time, the one with the smallest number 
     [2, 1, 3],
   ];
   expect(served("tgi", 6, prompts)).toEqual([0, 2, 1, 0, 1]);
-  // Of nodes used at the same time, the first that became evictable.
-  expect(served("tgi", 6, prompts, { eviction: lru })).toEqual([0, 2, 1, 0, 2]);
 });
