@@ -86,7 +86,10 @@ function text({
   const facts = [
     ["trace", `${trace}: ${requests} requests`],
     ["record", `${record}: vLLM ${version}, ${[model, gpu, ...parallel].join(", ")}`],
-    ["limits", `${maxSequences} sequences, ${maxTokens} tokens a step, ${blocks ?? "as many blocks as fit"} blocks`],
+    [
+      "limits",
+      `${maxSequences} sequences, ${maxTokens} tokens a step, ${blocks === undefined ? "as many blocks as fit" : `${blocks} blocks`}`,
+    ],
     ["cost", `${cost}; ${fittedText(fitted)}`],
   ];
   const head = ["", "", "recorded", "simulated", "difference", "95 % interval"];
