@@ -6,7 +6,8 @@ import type { Preset } from "../preset.ts";
 /**
  * A prompt matches only an identical prompt. A partial last block is shared with the entry and copied on write. roseinfer's
  * `prefix_cache_max_entries` is 256, and its pool has the blocks of 256 sequences of the maximum context, in every layer:
- * `--rule max-entries=unlimited` removes the limit, and `--blocks` sets the pool.
+ * `--rule max-entries=unlimited` removes the limit, and `--blocks` sets the pool. Not modelled: roseinfer cuts a prompt above the
+ * maximum context to its last tokens, while the key of its entry is the whole text.
  */
 export const roseinfer: Preset = {
   name: "roseinfer",
