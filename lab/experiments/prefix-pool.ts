@@ -152,6 +152,6 @@ async function addGroups(
     `The ${count} prompts: groups ÷ generate is ${(published.groups / published.pool).toFixed(2)} as published, ${(groups / pool).toFixed(2)} here, and ${byPrefixes.join(", ")}. ` +
     `More prefixes also contradict the published ${published.warmUp} s of warm-up: computing one prefix takes ` +
     `${one.throughput.makespanS.toFixed(2)} s here, ${prefixCounts[prefixCounts.length - 1]} take ${many.throughput.makespanS.toFixed(2)} s. ` +
-    `The rest, ${published.inference} s, is decode. By the number of sequences that run together, to their end, the ratio is ${bySize.join(", ")}.`
+    `The rest, ${published.inference} s, is inference. By the number of sequences that run together, to their end, the ratio is ${bySize.join(", ")}.`
   );
 }
