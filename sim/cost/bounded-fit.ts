@@ -51,7 +51,7 @@ function search(start: readonly number[], errorAt: (point: readonly number[]) =>
   let error = errorAt(point);
   const move = (to: readonly number[]): boolean => {
     const found = errorAt(to);
-    if (found >= error) return false;
+    if (!(found < error)) return false;
     error = found;
     point = to;
     return true;

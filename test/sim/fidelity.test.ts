@@ -60,6 +60,15 @@ describe.runIf(hasRecordedTraces).each(["rtx4090", "rtxpro6000"])("vLLM 0.19 wit
 });
 
 describe.runIf(hasRecordedTraces)("leave one run out", () => {
+  test("the roofline, whose rates are fitted to operators only, is within 8 % in the means on both", async () => {
+    for (const gpu of ["rtx4090", "rtxpro6000"]) {
+      const report = await fidelity(trace(), recordOf(gpu), { cost: "roofline" });
+      expect(report.fitted).toEqual([]);
+      for (const metric of ["latencyMs", "tpotMs", "ttftMs"] as const)
+        expect(percentOf(report, metric, "mean")).toBeLessThan(8);
+    }
+  });
+
   test("the preemptions of the RTX 4090 are within 5 % of 194", async () => {
     const { preemptions } = await fidelity(trace(), recordOf("rtx4090"));
     expect(Math.abs(preemptions / 194 - 1)).toBeLessThan(0.05);
