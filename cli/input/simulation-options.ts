@@ -7,6 +7,7 @@ import { backendNames } from "../../engine/backends.ts";
 import { limitNames, roundTripNames, units } from "../../lab/output/command-line.ts";
 import { outputLengths, paces } from "../../lab/run/paces.ts";
 import type { NamedNumbers } from "../../lab/run/simulation-options.ts";
+import { expertExchanges } from "../../sim/cost/expert-group.ts";
 import { bitsOption, commaList, decimalNumber, path, wholeNumber } from "./options.ts";
 
 const positive = (name: string) => (text: string) => {
@@ -52,6 +53,9 @@ function addCommonOptions(command: Command): Command {
     .option("--tp <N>", "tensor-parallel GPUs per replica (default: 1)", wholeNumber("--tp", 1, 1024))
     .option("--dp <N>", "data-parallel replicas of one vLLM server (default: 1)", wholeNumber("--dp", 1, 1024))
     .option("--ep", "divide whole experts among the GPUs of --tp and --dp")
+    .addOption(
+      new Option("--expert-exchange <HOW>", "tokens between --dp replicas: gather, or all-to-all").argParser(exchange),
+    )
     .option("--pp <N>", "pipeline stages: only 1 can be simulated", wholeNumber("--pp", 1, 1024))
     .option("--kv-dtype <TYPE>", "data type of keys and values (default: the model's)")
     .option("--gpu-memory <SHARE>", "share of GPU memory to use (default: 0.9)", share("--gpu-memory"))
@@ -116,6 +120,7 @@ function oneOf<T extends string>(option: string, values: readonly T[]) {
   };
 }
 
+const exchange = oneOf("--expert-exchange", expertExchanges);
 const loop = oneOf("--loop", ["open", "closed"]);
 const spread = oneOf("--spread", ["none", "uniform"]);
 const pace = oneOf("--pace", paces);

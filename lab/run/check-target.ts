@@ -20,6 +20,7 @@ export const simulatorOptions: readonly (keyof SimulationOptions)[] = [
     "tp",
     "dp",
     "ep",
+    "expertExchange",
     "pp",
     "kvDtype",
     "gpuMemory",

@@ -1,5 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import { canShare } from "../../sim/cost/capacity.ts";
+import type { ExpertExchange } from "../../sim/cost/expert-group.ts";
 import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import type { SimulationOptions } from "./simulation-options.ts";
 
@@ -8,11 +9,12 @@ export interface Parallelism {
   readonly tensorParallel: number;
   readonly dataParallel: number;
   readonly expertParallel: boolean;
+  readonly expertExchange?: ExpertExchange | undefined;
 }
 
-/** `--tp`, `--dp` and `--ep`. @throws InputError if the model cannot be divided in this way, or the simulator cannot represent it */
+/** `--tp`, `--dp`, `--ep` and `--expert-exchange`. @throws InputError if the model cannot be divided in this way, or the simulator cannot represent it */
 export function parallelismFrom(options: SimulationOptions, model: ModelShape): Parallelism {
-  const { tp = 1, dp = 1, ep = false, pp = 1 } = options;
+  const { tp = 1, dp = 1, ep = false, expertExchange, pp = 1 } = options;
   checkShared(model, tp);
   if (pp > 1)
     throw new InputError(`--pp is ${pp}: steps of several batches in flight are not simulated; give --pp 1, or --tp`);
@@ -28,7 +30,9 @@ export function parallelismFrom(options: SimulationOptions, model: ModelShape): 
     if (tp * dp > model.experts.count)
       throw new InputError(`--ep: ${tp * dp} GPUs are more than the ${model.experts.count} experts of ${model.name}`);
   }
-  return { tensorParallel: tp, dataParallel: dp, expertParallel: ep };
+  if (expertExchange !== undefined && !(model.experts && dp > 1))
+    throw new InputError("--expert-exchange needs a model with experts and --dp: there is none within one replica");
+  return { tensorParallel: tp, dataParallel: dp, expertParallel: ep, expertExchange };
 }
 
 /** Devices that share the experts of a layer; 1 if the model has none. */

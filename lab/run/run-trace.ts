@@ -87,7 +87,7 @@ export interface ServeOptions
   extends TraceRunOptions,
     Omit<
       SimulationOptions,
-      | ("gpu" | "tp" | "dp" | "ep" | "pp" | "kvDtype" | "gpuMemory" | "cost" | "efficiency")
+      | ("gpu" | "tp" | "dp" | "ep" | "expertExchange" | "pp" | "kvDtype" | "gpuMemory" | "cost" | "efficiency")
       | ("replicas" | "router" | "routerOption" | "network")
       | ("prefillReplicas" | "decodeReplicas" | "decodeRouter" | "kvLink")
     > {

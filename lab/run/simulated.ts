@@ -4,6 +4,7 @@ import type { Slo } from "../../core/serving/metrics.ts";
 import type { RoundTrips } from "../../core/serving/network.ts";
 import type { CostModel } from "../../sim/cost/cost-model.ts";
 import type { Efficiency } from "../../sim/cost/efficiency.ts";
+import type { ExpertExchange } from "../../sim/cost/expert-group.ts";
 import type { Hardware } from "../../sim/cost/hardware.ts";
 import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import type { OperatorProfile } from "../../sim/cost/profile/profile.ts";
@@ -25,6 +26,7 @@ export interface Simulated {
   readonly dataParallel: number;
   /** Whole experts are divided among the devices of tensor and data parallelism. */
   readonly expertParallel: boolean;
+  readonly expertExchange?: ExpertExchange | undefined;
   readonly efficiency: Efficiency;
   readonly kvDtype: string;
   readonly kvBytesPerToken: number;

@@ -3,6 +3,7 @@ import type { KvLink } from "../../core/serving/disaggregation.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { RoundTrips } from "../../core/serving/network.ts";
 import type { WeightBits } from "../../engine/backend.ts";
+import type { ExpertExchange } from "../../sim/cost/expert-group.ts";
 import type { CostPlugin } from "../user-plugins/kinds.ts";
 import type { OutputLengths, Pace } from "./paces.ts";
 
@@ -20,6 +21,8 @@ export interface SimulationOptions {
   readonly dp?: number;
   /** Expert parallelism: whole experts are divided among the GPUs of tensor and data parallelism. */
   readonly ep?: boolean;
+  /** How tokens reach the experts of other replicas; default: `gather`. */
+  readonly expertExchange?: ExpertExchange;
   /** Pipeline parallelism: stages of layers. Only 1 can be simulated. */
   readonly pp?: number;
   /** Data type of keys and values. */
@@ -99,6 +102,7 @@ export const optionNames: Readonly<Record<keyof SimulationOptions, string>> = {
   tp: "tp",
   dp: "dp",
   ep: "ep",
+  expertExchange: "expert-exchange",
   pp: "pp",
   kvDtype: "kv-dtype",
   gpuMemory: "gpu-memory",

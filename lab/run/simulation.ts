@@ -176,11 +176,12 @@ export async function simulationConfig(config: RunConfig, simulated: Simulated):
 async function costOf(simulated: Simulated, blockTokens: number): Promise<SimulationConfig["cost"]> {
   const { model: shape, hardware, tensorParallel, dataParallel, efficiency, kvDtype, cost: given, profile } = simulated;
   if (!profile && given !== undefined) return await costFrom(given);
+  const { expertExchange: exchange } = simulated;
   const system = { shape, hardware, blockTokens, tensorParallel, dataParallel };
   const cost: DividedCost = profile
     ? new Profiled({ ...system, profile, expertDevices: expertDevices(shape, simulated) })
     : new Roofline({ ...system, kvNumberBytes: kvNumberBytes(kvDtype, shape), efficiency });
-  const group = stepTogether(simulated) ? new ExpertGroup({ ...system, cost }) : cost;
+  const group = stepTogether(simulated) ? new ExpertGroup({ ...system, cost, exchange }) : cost;
   return () => group;
 }
 
@@ -199,6 +200,7 @@ export function describe(simulated: Simulated) {
     tensorParallel,
     ...(dataParallel > 1 && { dataParallel }),
     ...(expertParallel && { expertParallel }),
+    ...(simulated.expertExchange && { expertExchange: simulated.expertExchange }),
     cost: profile ? `${profilePrefix}${profile.name}` : cost === undefined ? rooflineName : nameOf(cost),
     costNote: costNote(simulated) ?? null,
     efficiency: profile || cost !== undefined ? null : efficiency,

@@ -19,7 +19,17 @@ export interface ExpertGroupOptions {
   readonly hardware: Hardware;
   readonly tensorParallel: number;
   readonly dataParallel: number;
+  /** Default: `gather`. */
+  readonly exchange?: ExpertExchange | undefined;
 }
+
+/**
+ * How tokens reach the experts of other devices. `gather`: all tokens are gathered on every device, and results are reduced and
+ * scattered (vLLM's `allgather_reducescatter`). `all-to-all`: a token is sent to those devices that have one of its experts, and
+ * back (vLLM's `deepep_high_throughput`, computed with the times of an all-gather of as many bytes).
+ */
+export const expertExchanges = ["gather", "all-to-all"] as const;
+export type ExpertExchange = (typeof expertExchanges)[number];
 
 /** Steps of up to as many tokens run as CUDA graphs, for which all replicas pad to the largest number of tokens. */
 const graphTokens = 512;
@@ -29,8 +39,7 @@ const routeBytes = 8;
 /**
  * Data parallelism with experts, as in vLLM: every device computes its share of the experts for the tokens of all replicas. So
  * replicas step together, and a step takes the time of the slowest one; an idle replica computes one token. Around the experts of
- * each layer the hidden states and routes of all replicas are gathered, and the results are reduced and scattered (the backend
- * `allgather_reducescatter`), in messages as large as those of the replica with the most tokens. With tensor parallelism the
+ * each layer hidden states, routes and results are exchanged, in messages as large as those of the replica with the most tokens. With tensor parallelism the
  * tokens of a replica are divided among its devices before and gathered after that, instead of an all-reduce.
  */
 export class ExpertGroup implements CostModel {
@@ -80,10 +89,16 @@ export class ExpertGroup implements CostModel {
   /** Collectives around the experts of one layer, with `tokens` per replica. */
   exchangeNs(tokens: number): number {
     const share = Math.ceil(tokens / this.#options.tensorParallel);
-    const gatherNs = this.#all.allGatherNs(share * (this.#hiddenBytes + this.#routeBytes));
-    const scatterNs = this.#all.reduceScatterNs(share * this.#hiddenBytes);
+    const ownBytes = share * this.#hiddenBytes;
+    const routedBytes = ownBytes + share * this.#routeBytes;
+    const { exchange, shape } = this.#options;
+    // The share of tokens with an expert on a given device, if experts are chosen uniformly.
+    const sent = 1 - (1 - 1 / this.#all.devices) ** (shape.experts?.active ?? 0);
+    const exchangedNs =
+      exchange === "all-to-all"
+        ? this.#all.allToAllNs(sent * routedBytes) + this.#all.allToAllNs(sent * ownBytes)
+        : this.#all.allGatherNs(routedBytes) + this.#all.reduceScatterNs(ownBytes);
     // The all-reduce is part of the step without experts.
-    const ownNs = this.#own.allGatherNs(share * this.#hiddenBytes) - this.#own.allReduceNs(tokens * this.#hiddenBytes);
-    return gatherNs + scatterNs + ownNs;
+    return exchangedNs + this.#own.allGatherNs(ownBytes) - this.#own.allReduceNs(tokens * this.#hiddenBytes);
   }
 }

@@ -54,6 +54,8 @@ describe("invalid options of a simulation are refused in one line, and no file i
     ["--model qwen3-30b-a3b --ep", "--ep has no effect on one GPU; give --tp or --dp"],
     ["--model mixtral-8x7b --dp 16 --ep", "--ep: 16 GPUs are more than the 8 experts of mixtral-8x7b"],
     ["--dp 2 --replicas 2", /^--dp excludes --replicas, --prefill-replicas and --decode-replicas/],
+    ["--model qwen3-30b-a3b --expert-exchange all-to-all", /^--expert-exchange needs a model with experts and --dp/],
+    ["--dp 2 --expert-exchange ring", '--expert-exchange is "ring", expected gather or all-to-all'],
     ["--pp 2", "--pp is 2: steps of several batches in flight are not simulated; give --pp 1, or --tp"],
     ["--kv-dtype fp4", /^no type "fp4" for keys and values: expected auto/],
     ["--gpu-memory 1.5", "--gpu-memory is 1.5, expected a share above 0, up to 1"],

@@ -105,6 +105,19 @@ describe("expert parallelism", () => {
     );
   });
 
+  test("an all-to-all sends a token to the devices that have one of its experts", () => {
+    const { cost } = groupOf(1, 4);
+    const system = { cost, shape, hardware, tensorParallel: 1, dataParallel: 4 };
+    const exchangeOf = (exchange: "gather" | "all-to-all") => new ExpertGroup({ ...system, exchange }).exchangeNs(1000);
+    const four = new Collectives(hardware, 4);
+    const sent = 1 - (3 / 4) ** 8;
+    expect(exchangeOf("all-to-all")).toBeCloseTo(
+      four.allToAllNs(sent * 1000 * 4160) + four.allToAllNs(sent * 1000 * 4096),
+      6,
+    );
+    expect(exchangeOf("all-to-all")).toBeLessThan(exchangeOf("gather"));
+  });
+
   test("one replica on one device is the cost model itself", () => {
     const { cost, group } = groupOf(1, 1);
     for (const sequences of [1, 7, 300, 2000])
