@@ -312,6 +312,7 @@ test("roseinfer on the real engine has the hit ratios of the simulator", async (
   const found = rows as { configuration: string; measured: { hitRatioToken: number; promptS: number } }[];
   expect(found.map(({ configuration, measured }) => [configuration, measured.hitRatioToken])).toEqual([
     ["naive, off", 0],
+    ["naive, on", 0],
     ["offline, off", 0],
     ["offline, on", 63 / 64],
     ["online, off", 0],
