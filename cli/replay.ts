@@ -62,6 +62,7 @@ Examples:
     --network client=2ms,router=0.2ms
   kvlab replay trace.jsonl --target sim --prefill-replicas 1 \\
     --decode-replicas 2 --kv-link 50GB/s,10us
+  kvlab replay trace.jsonl --target sim --speculate tokens=4,acceptance=0.7
   kvlab replay trace.jsonl --target ${defaultBackend.name} --pace real --live --events
 
 The default of --blocks is 10 % of the trace's distinct blocks; with --target

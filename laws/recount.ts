@@ -112,6 +112,9 @@ export class Recount {
         this.#blocksOf(request).delete(block);
         this.#blocksOf(request).add(key);
         return;
+      case EventKind.trim:
+        this.#blocksOf(request).delete(key);
+        return;
       case EventKind.release:
         require(conservation, !this.#isReferenced(block), () =>
           `event ${this.#log.line(this.#read)}: block ${block} is referenced`);

@@ -3,11 +3,14 @@ import { Serving, type ServingConfig } from "../core/serving/serving.ts";
 import type { BlockColumns } from "../core/trace/content.ts";
 import type { Nanos, Trace } from "../core/trace/trace.ts";
 import type { CostModel } from "./cost/cost-model.ts";
+import type { DraftCost } from "./draft-cost.ts";
 import { VirtualSteps } from "./virtual-steps.ts";
 
 export interface SimulationConfig extends ServingConfig {
   /** The cost model of each replica. */
   readonly cost: (replica: number) => CostModel;
+  /** With `speculation`: the time of the draft model, free if absent. */
+  readonly draft?: DraftCost | undefined;
   /** Plan every step, also those that are known to repeat the step before; for tests. */
   readonly everyStep?: boolean;
 }
@@ -21,7 +24,7 @@ export class Simulation extends Serving<VirtualSteps> {
   #allFed = false;
 
   constructor(config: SimulationConfig) {
-    super(config, (replica) => new VirtualSteps(config.cost(replica), config.everyStep ?? false));
+    super(config, (replica) => new VirtualSteps(config.cost(replica), config));
   }
 
   /** Declares that all requests have been fed. */

@@ -4,9 +4,17 @@ import type { StepLoad } from "../core/serving/step-load.ts";
 import type { TimedReplica } from "../core/serving/timed-replica.ts";
 import type { Nanos } from "../core/trace/trace.ts";
 import type { CostModel } from "./cost/cost-model.ts";
+import { type DraftCost, DraftTime } from "./draft-cost.ts";
 
 /** Most steps that are repeated at once: the length of the buffer of their ends. */
 const mostRepeated = 4096;
+
+/** The options of a simulation that steps depend on. */
+interface StepOptions {
+  readonly everyStep?: boolean;
+  readonly speculation?: object | undefined;
+  readonly draft?: DraftCost | undefined;
+}
 
 /** Steps in virtual time: a cost model computes the duration of each, and repeated decode steps are fast-forwarded. */
 export class VirtualSteps implements StepRunner {
@@ -18,8 +26,15 @@ export class VirtualSteps implements StepRunner {
   /** Sequences whose window is not full yet, as counted by `#stepsInWindow`. */
   #growing = 0;
 
+  readonly #draft: DraftTime | undefined;
+
   /** `everyStep`: every step is planned, none is a repetition of the previous plan. */
-  constructor(cost: CostModel, everyStep: boolean) {
+  constructor(cost: CostModel, { everyStep = false, speculation, draft }: StepOptions) {
+    if (speculation && (cost.inOrder === true || cost.calls !== undefined))
+      throw new InputError(
+        `--speculate and --cost exclude each other: cost model ${cost.name} has the times of steps without draft tokens`,
+      );
+    this.#draft = draft && new DraftTime(draft, cost);
     this.#cost = cost;
     this.windowTokens = cost.windowTokens;
     this.calls = cost.calls;
@@ -32,7 +47,8 @@ export class VirtualSteps implements StepRunner {
       const endNs = this.#repeat(replica, nowNs, horizonNs);
       if (endNs > nowNs) return endNs;
     }
-    return replica.beginStep(nowNs) && nowNs + this.#stepNs(replica.load);
+    const plan = replica.beginStep(nowNs);
+    return plan && nowNs + this.#stepNs(replica.load) + (this.#draft?.draftNs(plan) ?? 0);
   }
 
   startTogether(replicas: readonly TimedReplica[], nowNs: Nanos): Nanos | undefined {

@@ -6,7 +6,7 @@ import type { RoundTrips } from "../../core/serving/network.ts";
 import { backendNames } from "../../engine/backends.ts";
 import { limitNames, roundTripNames, units } from "../../lab/output/command-line.ts";
 import { outputLengths, paces } from "../../lab/run/paces.ts";
-import type { NamedNumbers } from "../../lab/run/simulation-options.ts";
+import type { NamedNumbers, SpeculationOptions } from "../../lab/run/simulation-options.ts";
 import { expertExchanges } from "../../sim/cost/expert-group.ts";
 import { bitsOption, commaList, decimalNumber, path, wholeNumber } from "./options.ts";
 
@@ -85,6 +85,7 @@ function addCommonOptions(command: Command): Command {
     .option("--decode-replicas <N>", "replicas for decode only", poolSize("--decode-replicas"))
     .option("--decode-router <NAME>", "router of the decode replicas (default: --router)")
     .option("--kv-link <LINK>", "link that transfers KV to decode replicas (default: 50GB/s,10us)", kvLink)
+    .option("--speculate <DRAFT>", "speculative decoding, such as tokens=4,acceptance=0.7,draft=0.1", speculation)
     .option("--network <RTTS>", "round trips client to router to replica, such as client=2ms,router=0.2ms", network)
     .addOption(
       new Option("--loop <LOOP>", "open: recorded arrivals; closed: a turn follows the previous output").argParser(
@@ -161,6 +162,31 @@ function time(text: string): number | undefined {
   const [, number, unit] = /^(\d+(?:\.\d+)?) ?(ns|us|ms|s)$/.exec(text.trim()) ?? [];
   const value = Math.round(Number(number) * nsOf[unit ?? "ns"]);
   return Number.isSafeInteger(value) ? value : undefined;
+}
+
+/** `tokens=4,acceptance=0.7,draft=0.1`. @throws InputError */
+function speculation(text: string): SpeculationOptions {
+  const given = new Map<string, string>();
+  for (const part of text.split(",")) {
+    const [name, value = ""] = part.split("=", 2).map((piece) => piece.trim());
+    if (!["tokens", "acceptance", "draft"].includes(name) || value === "")
+      throw new InputError(`--speculate has "${part}", expected tokens=N, acceptance=SHARE and draft=SHARE or a model`);
+    if (given.has(name)) throw new InputError(`--speculate has ${name} twice`);
+    given.set(name, value);
+  }
+  const required = (name: string) => {
+    const value = given.get(name);
+    if (value !== undefined) return value;
+    throw new InputError(`--speculate has no ${name}, expected one, such as tokens=4,acceptance=0.7,draft=0.1`);
+  };
+  const tokens = wholeNumber("--speculate tokens", 1, 64)(required("tokens"));
+  const acceptance = decimalNumber("--speculate acceptance")(required("acceptance"));
+  if (!(acceptance >= 0 && acceptance <= 1))
+    throw new InputError(`--speculate acceptance is ${acceptance}, expected a share from 0 to 1`);
+  const draft = given.get("draft");
+  const share = Number(draft);
+  if (share < 0) throw new InputError(`--speculate draft is ${draft}, expected a share from 0, or a model`);
+  return { tokens, acceptance, ...(draft !== undefined && { draft: Number.isFinite(share) ? share : draft }) };
 }
 
 /** `50GB/s,10us`; the latency may be left out. @throws InputError */

@@ -19,7 +19,14 @@ export function engineRows(report: RunReport): [string, string][] {
       ? `${colors.bold(model)} on ${devices}${cluster}`
       : `step times from ${colors.bold(cost)}, memory of ${model} on ${devices}${cluster}`;
   const note: [string, string][] = costNote === null ? [] : [["note", colors.yellow(costNote)]];
-  return [["engine", engine], ...note, ...stepRows(policy), ...networkRows(simulation), ...loadRows(simulation)];
+  return [
+    ["engine", engine],
+    ...note,
+    ...stepRows(policy),
+    ...draftRows(report),
+    ...networkRows(simulation),
+    ...loadRows(simulation),
+  ];
 }
 
 function clusterText({ replicas, disaggregation }: NonNullable<RunReport["simulation"]>, router: string): string {
@@ -29,6 +36,18 @@ function clusterText({ replicas, disaggregation }: NonNullable<RunReport["simula
     `${count} ${role} ${count === 1 ? "replica" : `replicas (router ${colors.bold(name)})`}`;
   const { bytesPerS, latencyNs } = link;
   return `${pool(prefillReplicas, "prefill", router)}, ${pool(decodeReplicas, "decode", decodeRouter)}, KV over links of ${bytesPerS / 1e9} GB/s, ${duration(latencyNs / 1e6)}`;
+}
+
+function draftRows({ simulation, drafts }: RunReport): [string, string][] {
+  if (!simulation?.speculation || !drafts) return [];
+  const { tokens, acceptance, draft } = simulation.speculation;
+  const cost = typeof draft === "number" ? `${percent(draft)} of a step each` : `model ${colors.bold(draft)}`;
+  return [
+    [
+      "drafts",
+      `${counted(tokens, "draft token")} per decode, accepted with ${percent(acceptance)}, ${cost}: ${drafts.tokensPerDecode.toFixed(2)} output tokens per decode`,
+    ],
+  ];
 }
 
 function networkRows({ network }: NonNullable<RunReport["simulation"]>): [string, string][] {

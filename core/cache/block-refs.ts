@@ -147,6 +147,24 @@ export class BlockRefs {
     this.#free(list, 1, 0);
   }
 
+  /** Frees the private blocks of the table from `to` on, deepest first. */
+  trim({ blocks, request }: Sequence, to: number): void {
+    const { blocks: table, count } = blocks;
+    const { pool } = this;
+    const list = this.#listOf(count - to);
+    let freed = 0;
+    for (let i = count - 1; i >= to; i--) {
+      const block = table[i];
+      assert(pool.refCountOf(block) === 1, "a block of rejected tokens has two references");
+      pool.addRefs(block, -1);
+      pool.move(block, pool.stateOf(block), free);
+      this.#log?.trim(this.#entries.now, request.id, block, i);
+      list[freed++] = block;
+    }
+    this.#free(list, freed, 0);
+    blocks.trim(to);
+  }
+
   /**
    * Releases all blocks of the sequence, in the order of the rule `free-order`. When a reference count becomes 0, a cached
    * block becomes idle and a private one free.

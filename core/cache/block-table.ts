@@ -88,6 +88,12 @@ export class BlockTable {
     this.#count = to;
   }
 
+  /** Places from `to` on have no block any more. */
+  trim(to: number): void {
+    this.#count = to;
+    this.#computingEnd = Math.min(this.#computingEnd, to);
+  }
+
   /** Blocks before `to` are in the step under way or computed. */
   computing(to: number): void {
     this.#computingEnd = to;

@@ -238,12 +238,15 @@ export class KvCache {
     // Most steps copy nothing, and need not load the block table of every sequence.
     if (this.copies.length > 0) sequence.blocks.endCopy();
     const { history } = this.lookup;
-    if (this.#publishAtAllocation && history === undefined) return;
+    // Accepted draft tokens are published here, because they were not known at their allocation.
+    if (this.#publishAtAllocation && history === undefined && sequence.draftTokens === 0) return;
     const { publish } = this.rules;
     const done = this.#publication.blocksAt(sequence, sequence.computedTokens);
     history?.computed(sequence.request, Math.floor(before / this.blockTokens), this.#computedBlocks(sequence, done));
-    if (publish === "step") this.#publish(sequence, done, now);
+    if (publish === "step" || (sequence.draftTokens > 0 && this.#publishAtAllocation))
+      this.#publish(sequence, done, now);
     // With `generation: "skip"` one step computes prompt and output; only the prompt is a chunk.
+    sequence.draftTokens = 0;
     if (publish !== "chunk" || !isChunk) return;
     const chunkEnd = Math.min(sequence.computedTokens, Math.max(before, sequence.request.inputTokens));
     this.#publish(sequence, this.#publication.blocksAt(sequence, chunkEnd), now);
@@ -253,6 +256,24 @@ export class KvCache {
   #computedBlocks(sequence: Sequence, publishable: number): number {
     if (this.index.stores === undefined) return publishable;
     return Math.min(sequence.request.knownBlocks, sequence.computedBlocks);
+  }
+
+  /**
+   * A step has verified draft tokens, of which `sequence.stepTokens` were kept; called before `computed`. Blocks that were
+   * allocated for rejected tokens are freed, unless `reserve=worst-case` has allocated them for the output.
+   */
+  verified(sequence: Sequence, now: Nanos): void {
+    const { blocks } = sequence;
+    const end = sequence.blocksUpTo(sequence.computedTokens + sequence.stepTokens);
+    for (let i = blocks.computingEnd; i < end; i++) {
+      const block = sequence.table[i];
+      if (this.pool.stateOf(block) === reserved) this.pool.move(block, reserved, computing);
+    }
+    if (end > blocks.computingEnd) blocks.computing(end);
+    const to = Math.max(end, blocks.adoptedEnd);
+    if (blocks.count <= to || this.rules.reserve === "worst-case") return;
+    this.begin(sequence, now);
+    this.refs.trim(sequence, to);
   }
 
   /** The request has finished: publishes the blocks that the rules allow, then releases all blocks. */
@@ -281,7 +302,7 @@ export class KvCache {
       computed,
       Math.min(sequence.blockCount, sequence.request.knownBlocks),
     );
-    sequence.stepTokens = 0;
+    sequence.stepTokens = sequence.draftTokens = 0;
     sequence.inStep = false;
   }
 

@@ -119,6 +119,8 @@ export class Sequence implements SequenceView {
   inStep = false;
   /** Tokens that this step computes; 0 if the logits are stored. */
   stepTokens = 0;
+  /** Draft tokens that this step verifies. */
+  draftTokens = 0;
   /** Whether its lookup has been counted. */
   counted = false;
   next: Sequence | undefined = undefined;
@@ -145,7 +147,7 @@ export class Sequence implements SequenceView {
     this.blocks.clear();
     this.maxHitBlocks = unlimitedHits;
     this.cachedTokens = this.computedTokens = this.generatedTokens = this.preemptions = this.stepTokens = 0;
-    this.swappedTokens = this.restoredTokens = this.remoteTokens = 0;
+    this.swappedTokens = this.restoredTokens = this.remoteTokens = this.draftTokens = 0;
     this.inStep = false;
     this.counted = false;
   }

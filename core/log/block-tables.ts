@@ -32,6 +32,9 @@ export class BlockTables {
       case "duplicate":
         this.#tableOf(event.request)[event.place] = event.keptBlock;
         break;
+      case "trim":
+        this.#tableOf(event.request).length = event.place;
+        break;
       case "finish":
       case "refuse":
       case "preempt":

@@ -100,6 +100,10 @@ export class EventLog {
     this.add(EventKind.receive, timeNs, request, -1, tokens, blocks);
   }
 
+  trim(timeNs: Nanos, request: number, rejectedBlock: number, place: number): void {
+    this.add(EventKind.trim, timeNs, request, -1, rejectedBlock, place);
+  }
+
   clear(timeNs: Nanos, blocks: number): void {
     this.add(EventKind.clear, timeNs, -1, -1, blocks, -1);
   }

@@ -23,6 +23,7 @@ export class EventRecord {
   place = -1;
   sourceBlock = -1;
   keptBlock = -1;
+  rejectedBlock = -1;
   endToken = -1;
   hitTokens = -1;
   hitBlocks = -1;
@@ -87,6 +88,10 @@ export class EventRecord {
         this.keptBlock = key;
         this.place = value;
         break;
+      case EventKind.trim:
+        this.rejectedBlock = key;
+        this.place = value;
+        break;
       case EventKind.finish:
         this.outputTokens = key;
         break;
@@ -129,6 +134,8 @@ export function rowOf(event: LogEvent): EventRow {
       return { block, key: event.requests, value: event.tokens };
     case "duplicate":
       return { block, key: event.keptBlock, value: event.place };
+    case "trim":
+      return { block, key: event.rejectedBlock, value: event.place };
     case "release":
       return { block, key: -1, value: event.keptCached ? 1 : 0 };
     case "finish":

@@ -74,6 +74,8 @@ function predicateOf({ event, users }: LoggedEvent, names: EventNames): string {
       return `is swapped out to host memory: ${counted(event.tokens, "token")}, ${counted(event.blocks, "block")}`;
     case "swapIn":
       return `is swapped in from host memory: ${counted(event.tokens, "token")}, ${counted(event.blocks, "block")}`;
+    case "trim":
+      return `drops its block ${event.place}, physical block ${event.rejectedBlock}, whose draft tokens were rejected`;
     case "send":
       return `begins the transfer to its decode replica: ${counted(event.tokens, "token")}, ${counted(event.blocks, "block")}`;
     case "receive":

@@ -25,6 +25,7 @@ export const EventKind = {
   swapIn: 19,
   send: 20,
   receive: 21,
+  trim: 22,
 } as const;
 export type EventName = keyof typeof EventKind;
 export const eventNames = Object.keys(EventKind) as EventName[];
@@ -92,13 +93,15 @@ export type LogEvent =
   /** Prefill replica: the link begins to transfer the tokens that the decode replica's cache does not have. */
   | Event<"send", { tokens: number; blocks: number }>
   /** Decode replica: the transferred tokens are in their blocks. */
-  | Event<"receive", { tokens: number; blocks: number }>;
+  | Event<"receive", { tokens: number; blocks: number }>
+  /** A block that has only rejected draft tokens leaves the block table; its release follows. */
+  | Event<"trim", { rejectedBlock: number; place: number }>;
 export type EventOf<Name extends EventName> = Extract<LogEvent, { readonly name: Name }>;
 
 /** Kinds of events without a physical block. */
 export type WithoutBlock =
   | ("admit" | "miss" | "step" | "finish" | "refuse")
-  | ("preempt" | "clear" | "unpin" | "swapOut" | "swapIn" | "send" | "receive");
+  | ("preempt" | "clear" | "unpin" | "swapOut" | "swapIn" | "send" | "receive" | "trim");
 
 /**
  * The default case of a reader's `switch` over an event's name: lists the kinds that the reader does not use. An event of

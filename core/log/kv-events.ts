@@ -77,6 +77,7 @@ export class KvEventReader {
             | "swapIn"
             | "send"
             | "receive"
+            | "trim"
           >(event);
       }
       this.#state.apply(event);

@@ -15,6 +15,7 @@ import type {
 } from "../plugins/index.ts";
 import type { Nanos } from "../trace/trace.ts";
 import { PlanInputs } from "./plan-inputs.ts";
+import { acceptedTokens, type Speculation } from "./speculation.ts";
 import { StepPlan, type StepResult } from "./step.ts";
 
 /** Above the length of any prompt; a small integer keeps the arithmetic of the hot path in integers. */
@@ -53,6 +54,8 @@ export interface ReplicaOptions {
    * Requests leave after their first token. Their blocks stay referenced until `release`, so that another replica can read them.
    */
   readonly isPrefillOnly?: boolean;
+  /** Decodes verify draft tokens; absent: one token per decode. */
+  readonly speculation?: Speculation | undefined;
 }
 
 /**
@@ -77,6 +80,9 @@ export class Replica implements SchedulerContext, ReplicaView {
   #routedSequence: Sequence | undefined;
   readonly hostBlocks: number;
   readonly #isPrefillOnly: boolean;
+  readonly #speculation: Speculation | undefined;
+  /** Draft tokens verified and accepted so far, and the decodes that verified them. */
+  readonly drafts = { tokens: 0, accepted: 0, decodes: 0 };
   /** Requests, by id, whose first token was generated here and whose blocks another replica has not read yet. */
   readonly #sending = new Map<number, Sequence>();
   /** Requests, by id, that have blocks for KV that is being transferred from another replica. */
@@ -106,6 +112,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#growsAfterPrefill = this.#skip && options.cache.rules["evict-amount"] === "needed";
     this.hostBlocks = options.hostBlocks ?? 0;
     this.#isPrefillOnly = options.isPrefillOnly ?? false;
+    this.#speculation = options.speculation;
   }
 
   /** Appends a request to the waiting queue; `isPrefilled`: another replica computed its prompt and first token. */
@@ -122,6 +129,10 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#inputs.arrived();
     this.#scheduler.arrived?.(sequence, now);
     return sequence;
+  }
+
+  get speculates(): boolean {
+    return this.#speculation !== undefined;
   }
 
   /** Whether no request waits, runs or is in transfer. */
@@ -210,6 +221,7 @@ export class Replica implements SchedulerContext, ReplicaView {
       const { request, generatedTokens } = sequence;
       const generated = generatedTokens + generate;
       const done = generate > 0 && (result.finished ? result.finished[i] : generated >= request.outputTokens);
+      if (sequence.draftTokens > 0) this.#verify(sequence, generate);
       // A request that finishes with its prefill publishes its blocks when it finishes.
       this.cache.computed(sequence, prefill && !(done && generate === 1), now);
       if (generate === 0) continue;
@@ -228,6 +240,7 @@ export class Replica implements SchedulerContext, ReplicaView {
    */
   repeatableSteps(): number {
     const { running, cache } = this;
+    if (this.#speculation !== undefined) return 0;
     const { count, decodeTokens, prefillTokens } = this.#plan;
     // If as many requests run as were in the step, none has finished.
     if (count === 0 || !this.#allInStep || count !== running.length) return 0;
@@ -346,7 +359,9 @@ export class Replica implements SchedulerContext, ReplicaView {
   schedule(view: SequenceView, tokens = unlimitedTokens): boolean {
     const sequence = view as Sequence;
     assert(!sequence.inStep, "a sequence is scheduled twice in one step");
-    if (tokens > 0 && this.#addOutputToken(sequence)) return true;
+    if (this.#speculation !== undefined && tokens > 0) {
+      if (this.#addDrafts(sequence)) return true;
+    } else if (tokens > 0 && this.#addOutputToken(sequence)) return true;
     const end = Math.min(sequence.knownTokens, sequence.computedTokens + tokens);
     if (!this.cache.extend(sequence, end, this.#now)) {
       this.#inputs.readCache();
@@ -495,6 +510,35 @@ export class Replica implements SchedulerContext, ReplicaView {
     sequence.inStep = true;
     this.#plan.add(sequence, computedTokens, 1, false, 1);
     return true;
+  }
+
+  /**
+   * Adds a decode with draft tokens to the step. Returns false if the sequence does not decode, if it may generate only one more
+   * token, or if there are too few blocks for the drafts.
+   */
+  #addDrafts(sequence: Sequence): boolean {
+    const { request, computedTokens, generatedTokens, knownTokens } = sequence;
+    if (generatedTokens === 0 || computedTokens + 1 !== knownTokens) return false;
+    const speculation = this.#speculation!;
+    const drafts = Math.min(speculation.tokens, request.maxOutputTokens - generatedTokens - 1);
+    if (drafts <= 0 || !this.cache.extend(sequence, knownTokens + drafts, this.#now)) return false;
+    const accepted = acceptedTokens(speculation, request.id, generatedTokens, drafts);
+    sequence.stepTokens = 1;
+    sequence.draftTokens = drafts;
+    sequence.inStep = true;
+    this.cache.scheduled(sequence, this.#now);
+    const generate = Math.min(accepted + 1, Math.max(1, request.outputTokens - generatedTokens));
+    this.#plan.add(sequence, computedTokens, 1 + drafts, false, generate);
+    return true;
+  }
+
+  /** The step has verified the draft tokens of the sequence: `generate` tokens are kept, the last of them without KV. */
+  #verify(sequence: Sequence, generate: number): void {
+    this.drafts.tokens += sequence.draftTokens;
+    this.drafts.accepted += generate - 1;
+    this.drafts.decodes++;
+    sequence.stepTokens = generate;
+    this.cache.verified(sequence, this.#now);
   }
 
   #addToStep(sequence: Sequence, limit: number): void {

@@ -10,7 +10,7 @@ export interface StepItem {
   tokens: number;
   /** Whether these are prompt tokens, or output tokens that are recomputed after a preemption. */
   prefill: boolean;
-  /** Output tokens: 0 before the end of the prompt, then 1; more with `generation: "skip"`. */
+  /** Output tokens: 0 before the end of the prompt, then 1; more with accepted draft tokens or `generation: "skip"`. */
   generate: number;
 }
 
@@ -20,7 +20,9 @@ export class StepPlan {
   readonly items: StepItem[] = [];
   count = 0;
   prefillTokens = 0;
+  /** Draft tokens included. */
   decodeTokens = 0;
+  generatedTokens = 0;
   /** Tokens that are swapped out or in before the step runs. */
   swappedTokens = 0;
   readonly copies: BlockCopy[];
@@ -46,6 +48,7 @@ export class StepPlan {
       item.generate = generate;
     }
     this.count++;
+    this.generatedTokens += generate;
     if (prefill) this.prefillTokens += tokens;
     else this.decodeTokens += tokens;
   }
@@ -55,13 +58,14 @@ export class StepPlan {
     const at = this.items.findIndex((item, i) => i < this.count && item.sequence === sequence);
     const [item] = this.items.splice(at, 1);
     this.count--;
+    this.generatedTokens -= item.generate;
     if (item.prefill) this.prefillTokens -= item.tokens;
     else this.decodeTokens -= item.tokens;
   }
 
   /** Empties the plan. */
   clear(): void {
-    this.count = this.prefillTokens = this.decodeTokens = this.swappedTokens = 0;
+    this.count = this.prefillTokens = this.decodeTokens = this.generatedTokens = this.swappedTokens = 0;
     if (this.copies.length > 0) this.copies.length = 0;
   }
 }

@@ -12,6 +12,7 @@ import {
   type SchedulerConfig,
 } from "../replica/compose.ts";
 import { usableBlocksOf } from "../replica/replay.ts";
+import type { Speculation } from "../replica/speculation.ts";
 import type { BlockColumns, BlockKeys } from "../trace/content.ts";
 import type { Nanos, Trace } from "../trace/trace.ts";
 import { type ArrivalOptions, Arrivals, type TraceBatch } from "./arrivals.ts";
@@ -35,6 +36,8 @@ export interface ServingConfig extends CacheConfig, SchedulerConfig {
   readonly disaggregation?: DisaggregationConfig | undefined;
   /** Replicas begin and end their steps together, because they share the experts of a model. */
   readonly lockstep?: boolean;
+  /** Speculative decoding; absent: one token per decode. */
+  readonly speculation?: Speculation | undefined;
   /** Host memory for swapped sequences, in blocks per replica. */
   readonly hostBlocks?: number;
   /** Leading requests that are served but in no metric. */
@@ -422,6 +425,7 @@ export abstract class Serving<Runner extends StepRunner> {
           series: this.series,
           hostBlocks: config.hostBlocks ?? 0,
           returnNs: this.returnNs,
+          speculation: config.speculation,
           windowTokens: runner.windowTokens,
           calls: runner.calls,
           decidesEnds: runner.decidesEnds ?? false,

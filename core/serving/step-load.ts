@@ -6,9 +6,9 @@ import type { StepPlan } from "../replica/step.ts";
  */
 export interface StepLoad {
   sequences: number;
-  /** Sequences that generate an output token, for which logits are computed. */
+  /** Tokens for which logits are computed: one of each sequence that generates an output token, and its draft tokens. */
   logits: number;
-  /** Tokens computed in prefill (recomputation after a preemption included) and in decode, one per sequence. */
+  /** Tokens computed in prefill (recomputation after a preemption included) and in decode, one per sequence and its draft tokens. */
   prefillTokens: number;
   decodeTokens: number;
   /** Sequences in prefill. */
@@ -69,6 +69,11 @@ export interface StepLoadExtension {
 /** Restores an extension from its rules. @throws InputError that begins with `where` */
 export type RestoreExtension = (rules: unknown, where: string) => StepLoadExtension;
 
+/** Decoding sequences. With draft tokens each of them computes several tokens, which read its context once. */
+export function decodeSequences({ decodeTokens, sequences, prefillSequences }: Readonly<StepLoad>): number {
+  return sequences > prefillSequences ? Math.min(decodeTokens, sequences - prefillSequences) : decodeTokens;
+}
+
 /** The load of an empty step. */
 export function noLoad(): StepLoad {
   return {
@@ -120,7 +125,8 @@ export function measure(load: StepLoad, plan: StepPlan, windowTokens = noWindow)
   for (let i = 0; i < count; i++) {
     const { from, tokens, prefill, generate } = items[i];
     const context = from + tokens;
-    if (generate > 0) logits++;
+    // Logits of every draft token are computed to verify it.
+    if (generate > 0) logits += prefill || tokens === 0 ? 1 : tokens;
     // A sequence whose prompt has stored logits computes nothing.
     if (tokens === 0) continue;
     if (prefill) {

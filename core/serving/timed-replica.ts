@@ -4,6 +4,7 @@ import type { EventLog } from "../log/event-log.ts";
 import type { Scheduler } from "../plugins/index.ts";
 import { type AdmissionLimit, admissionLimits } from "../plugins/scheduler.ts";
 import { Replica } from "../replica/replica.ts";
+import type { Speculation } from "../replica/speculation.ts";
 import type { StepPlan } from "../replica/step.ts";
 import type { Nanos } from "../trace/trace.ts";
 import type { TraceBatch } from "./arrivals.ts";
@@ -21,6 +22,7 @@ export interface TimedReplicaParts {
   readonly hostBlocks: number;
   /** Delay between the replica and the client, after which output tokens and refusals arrive there. */
   readonly returnNs: Nanos;
+  readonly speculation?: Speculation | undefined;
   /** The attention window of sliding-window layers; undefined if no layer has one. */
   readonly windowTokens?: number | undefined;
   /** Loads that depend on the backend, if step times depend on them. */
@@ -99,7 +101,7 @@ export class TimedReplica {
     };
     const { disaggregated } = parts;
     this.replica = new Replica({
-      ...{ cache, scheduler, log, generation: "step", hostBlocks },
+      ...{ cache, scheduler, log, generation: "step", hostBlocks, speculation: parts.speculation },
       ...(disaggregated && { isPrefillOnly: disaggregated.isPrefill }),
       listener: {
         ...listener,
@@ -160,6 +162,7 @@ export class TimedReplica {
     this.addLevelsUntil(nowNs);
     this.cache.counters.reset();
     this.stepCount = 0;
+    Object.assign(this.replica.drafts, { tokens: 0, accepted: 0, decodes: 0 });
     // The whole duration of a running step is added at its end; the part before `nowNs` is subtracted here.
     this.busyNs = this.#plan === undefined ? 0 : this.#startedNs - nowNs;
     for (const limit of admissionLimits) this.waitNs[limit] = 0;
@@ -195,7 +198,7 @@ export class TimedReplica {
     this.addLevelsUntil(nowNs);
     const { observer, audit } = this.#parts;
     this.#endNs[0] = nowNs;
-    this.#count(this.#startedNs, 1, this.#endNs);
+    this.#count(this.#startedNs, 1, this.#endNs, plan.generatedTokens);
     observer?.steps?.(this, this.load, this.#startedNs, 1, this.#endNs);
     const durationNs = nowNs - this.#startedNs;
     this.replica.commit(plan, finished ? { durationNs, finished } : { durationNs }, nowNs);
@@ -208,7 +211,7 @@ export class TimedReplica {
   repeatStep(nowNs: Nanos, steps: number, endsNs: Float64Array): void {
     this.addLevelsUntil(nowNs);
     this.replica.repeat(steps, endsNs);
-    this.#count(nowNs, steps, endsNs);
+    this.#count(nowNs, steps, endsNs, this.load.logits);
     this.#parts.observer?.steps?.(this, this.load, nowNs, steps, endsNs);
     this.isBusy = true;
     this.#levels.busy = 1;
@@ -222,8 +225,8 @@ export class TimedReplica {
     observer?.firstToken?.(sequence, this.number, nowNs);
   }
 
-  #count(startNs: Nanos, steps: number, endsNs: Float64Array): void {
-    const { prefillTokens, decodeTokens, logits } = this.load;
+  #count(startNs: Nanos, steps: number, endsNs: Float64Array, generatedTokens: number): void {
+    const { prefillTokens, decodeTokens } = this.load;
     this.stepCount += steps;
     const endNs = endsNs[steps - 1];
     this.busyNs += endNs - startNs;
@@ -232,7 +235,7 @@ export class TimedReplica {
       this.waitNs[waitsFor] += endNs - startNs;
       this.lastWaitNs = endNs;
     }
-    this.#parts.series.addSteps(endsNs, steps, prefillTokens + decodeTokens, logits);
+    this.#parts.series.addSteps(endsNs, steps, prefillTokens + decodeTokens, generatedTokens);
   }
 
   #admitted(sequence: Sequence, nowNs: Nanos): void {

@@ -2,7 +2,7 @@ import type { KvLink } from "../../core/serving/disaggregation.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { RoundTrips } from "../../core/serving/network.ts";
 import type { TraceReading } from "../input.ts";
-import { nameOf, optionNames, type SimulationOptions } from "../run/simulation-options.ts";
+import { nameOf, optionNames, type SimulationOptions, type SpeculationOptions } from "../run/simulation-options.ts";
 import type { RunSetup } from "./save.ts";
 
 /** The command that reproduces this report, with all defaults written out, because they may change. */
@@ -54,6 +54,7 @@ function givenArguments(options: SimulationOptions): string[] {
     if (key === "cost" || key === "router" || key === "decodeRouter") return [`--${name}`, nameOf(options[key]!)];
     if (key === "slo") return [`--${name}`, sloText(options.slo!)];
     if (key === "kvLink") return [`--${name}`, linkText(options.kvLink!)];
+    if (key === "speculate") return [`--${name}`, speculationText(options.speculate!)];
     if (key === "network") return [`--${name}`, networkText(options.network!)];
     if (key === "capacity" || key === "swapSpace") return [`--${name}`, `${(value as number) / units["kib"]}KiB`];
     if (typeof value !== "object") return [`--${name}`, String(value)];
@@ -67,6 +68,11 @@ const sloText = (limits: Slo) =>
     .join(",");
 
 const linkText = ({ bytesPerS, latencyNs }: KvLink) => `${bytesPerS / units["mb"]}MB/s,${latencyNs}ns`;
+
+const speculationText = (given: SpeculationOptions) =>
+  Object.entries(given)
+    .map(([name, value]) => `${name}=${value}`)
+    .join(",");
 
 const networkText = (trips: Partial<RoundTrips>) =>
   Object.entries(roundTripNames)

@@ -74,12 +74,13 @@ export function runReport(
 }
 
 /** Fields of timed runs only: offered load, SLO, replicas and the reasons of refusals. */
-const servedReport = ({ load, slo, cluster, refusals, transfers }: ServedResult) => ({
+const servedReport = ({ load, slo, cluster, refusals, transfers, drafts }: ServedResult) => ({
   load,
   slo: slo ?? null,
   cluster,
   refusals,
   ...(transfers && { transfers }),
+  ...(drafts && { drafts }),
 });
 
 /** The document that `kvlab replay --json` prints: schema run/1. Fields with a unit in their name have that unit. */

@@ -30,7 +30,7 @@ export const simulatorOptions: readonly (keyof SimulationOptions)[] = [
     "router",
     "routerOption",
   ] as const),
-  ...(["prefillReplicas", "decodeReplicas", "decodeRouter", "kvLink", "network"] as const),
+  ...(["prefillReplicas", "decodeReplicas", "decodeRouter", "kvLink", "speculate", "network"] as const),
 ];
 const engineOptions: readonly (keyof SimulationOptions)[] = ["threads", "bits", "pace", "outputLengths", "fold"];
 

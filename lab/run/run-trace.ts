@@ -89,7 +89,7 @@ export interface ServeOptions
       SimulationOptions,
       | ("gpu" | "tp" | "dp" | "ep" | "expertExchange" | "pp" | "kvDtype" | "gpuMemory" | "cost" | "efficiency")
       | ("replicas" | "router" | "routerOption" | "network")
-      | ("prefillReplicas" | "decodeReplicas" | "decodeRouter" | "kvLink")
+      | ("prefillReplicas" | "decodeReplicas" | "decodeRouter" | "kvLink" | "speculate")
     > {
   /** The engine backend; by default the one on the CPU. */
   readonly backend?: BackendName;

@@ -2,6 +2,7 @@ import { Counters } from "../../core/cache/counters.ts";
 import type { KvCache } from "../../core/cache/kv-cache.ts";
 import type { EventLog } from "../../core/log/event-log.ts";
 import type { Fragmentation } from "../../core/plugins/index.ts";
+import { type DraftMetrics, draftMetrics } from "../../core/serving/draft-metrics.ts";
 import type { Served } from "../../core/serving/measured-requests.ts";
 import {
   type ClusterMetrics,
@@ -37,6 +38,8 @@ export interface ServedResult {
   readonly cluster: ClusterMetrics;
   /** With separate replicas for prefill and decode. */
   readonly transfers: TransferMetrics | undefined;
+  /** With speculative decoding. */
+  readonly drafts: DraftMetrics | undefined;
   readonly refusals: Readonly<Record<string, number>>;
   /** The signal ended the run: all other fields cover the finished requests and the steps until then. */
   readonly interrupted?: { readonly requestsDone: number; readonly of: number };
@@ -88,6 +91,7 @@ export function servedResult(
     slo: slo && metrics.slo(slo),
     cluster: metrics.cluster(),
     transfers: transferMetrics(run, warmup ?? 0),
+    drafts: draftMetrics(replicas),
     refusals: refusalsOf(run),
   };
 }

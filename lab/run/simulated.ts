@@ -17,6 +17,13 @@ export interface SimulatedPools {
   readonly link: KvLink;
 }
 
+/** Speculative decoding with a draft of a given cost: a share of the target's step, or a model. */
+export interface SimulatedSpeculation {
+  readonly tokens: number;
+  readonly acceptance: number;
+  readonly draft: number | ModelShape;
+}
+
 /** The simulated system: model, hardware, replicas and arrivals. */
 export interface Simulated {
   readonly model: ModelShape;
@@ -40,6 +47,7 @@ export interface Simulated {
   readonly router: Pick<RouterConfig, "router" | "routerOptions">;
   /** Prefill and decode on separate replicas, which `replicas` includes. */
   readonly disaggregation: SimulatedPools | undefined;
+  readonly speculation: SimulatedSpeculation | undefined;
   readonly network: RoundTrips | undefined;
   readonly loop: "open" | "closed";
   readonly spread: "none" | "uniform";

@@ -9,6 +9,14 @@ import type { OutputLengths, Pace } from "./paces.ts";
 
 export type NamedNumbers = Readonly<Record<string, number>>;
 
+/** Draft tokens per step, the probability that one is accepted, and the cost of one. */
+export interface SpeculationOptions {
+  readonly tokens: number;
+  readonly acceptance: number;
+  /** Share of the target model's step, or a draft model on the same device; 0 if absent. */
+  readonly draft?: number | string;
+}
+
 /** Options of timed runs, as on the command line: of the simulator, of a real engine, or of both. */
 export interface SimulationOptions {
   /** Simulator: a model's name or its config.json. Engine: a model folder, or `random:NAME`. */
@@ -55,6 +63,8 @@ export interface SimulationOptions {
   readonly decodeRouter?: string | RouterPlugin;
   /** The link of each replica over which KV is transferred. */
   readonly kvLink?: KvLink;
+  /** Speculative decoding. */
+  readonly speculate?: SpeculationOptions;
   /** Round-trip times between client and router, and between router and replica, in ns; an absent one is 0. */
   readonly network?: Partial<RoundTrips>;
   /** `open`: requests arrive as recorded; `closed`: a turn arrives its think time after the previous turn has finished. */
@@ -118,6 +128,7 @@ export const optionNames: Readonly<Record<keyof SimulationOptions, string>> = {
   decodeReplicas: "decode-replicas",
   decodeRouter: "decode-router",
   kvLink: "kv-link",
+  speculate: "speculate",
   network: "network",
   loop: "loop",
   speed: "speed",

@@ -12,6 +12,7 @@ import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import { modelNamed } from "../../sim/cost/models.ts";
 import { Profiled } from "../../sim/cost/profile/profiled.ts";
 import { Roofline } from "../../sim/cost/roofline.ts";
+import type { DraftCost } from "../../sim/draft-cost.ts";
 import type { SimulationConfig } from "../../sim/simulation.ts";
 import { readTextFile } from "../../traces/read-text.ts";
 import type { Capacity } from "./capacity.ts";
@@ -67,6 +68,7 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
     replicas,
     router: { router, routerOptions: options.routerOption },
     disaggregation,
+    speculation: await speculationFrom(options, model),
     network: options.network && { clientNs: 0, routerNs: 0, ...options.network },
     loop: options.loop ?? "open",
     spread: options.spread ?? "none",
@@ -167,6 +169,10 @@ export async function simulationConfig(config: RunConfig, simulated: Simulated):
     lockstep: stepTogether(simulated),
     ...(replicaCount > 1 && { router: createRouter({ ...router, replicaCount, blockTokens, seed }) }),
     disaggregation,
+    ...(simulated.speculation && {
+      speculation: { ...simulated.speculation, seed },
+      draft: draftCostOf(simulated.speculation.draft, simulated, blockTokens),
+    }),
     network,
     arrivals: { loop, speed },
     hostBlocks: Math.floor(swapSpace / (kvBytesPerToken * blockTokens)),
@@ -190,10 +196,31 @@ function stepTogether({ model, dataParallel }: Simulated): boolean {
   return model.experts !== undefined && dataParallel > 1;
 }
 
+/** Speculative decoding by the options. @throws InputError if the draft model is unknown or replicas step together */
+async function speculationFrom(
+  { speculate, dp = 1 }: SimulationOptions,
+  { experts }: ModelShape,
+): Promise<Simulated["speculation"]> {
+  if (speculate === undefined) return undefined;
+  if (dp > 1 && experts !== undefined)
+    throw new InputError(
+      "--speculate and --dp exclude each other for a model with experts, whose replicas step together",
+    );
+  const { tokens, acceptance, draft = 0 } = speculate;
+  return { tokens, acceptance, draft: typeof draft === "string" ? await modelFrom(draft) : draft };
+}
+
+/** The cost of a draft token. A draft model runs on the devices of the target, with the roofline's times. */
+function draftCostOf(draft: number | ModelShape, { hardware, efficiency }: Simulated, blockTokens: number): DraftCost {
+  if (typeof draft === "number") return { share: draft };
+  return { cost: new Roofline({ shape: draft, hardware, blockTokens, efficiency }) };
+}
+
 /** The simulated system, as in a report. */
 export function describe(simulated: Simulated) {
   const { model, hardware, tensorParallel, efficiency, cost, profile, replicas, router } = simulated;
-  const { dataParallel, expertParallel, disaggregation, network, loop, speed, spread, maxOutput } = simulated;
+  const { dataParallel, expertParallel, disaggregation, speculation, network, loop, speed, spread, maxOutput } =
+    simulated;
   return {
     model: model.name,
     gpu: hardware.name,
@@ -216,6 +243,12 @@ export function describe(simulated: Simulated) {
     spread,
     maxOutput,
     ...(disaggregation && { disaggregation: { ...disaggregation, decodeRouter: disaggregation.decodeRouter.name } }),
+    ...(speculation && {
+      speculation: {
+        ...speculation,
+        draft: typeof speculation.draft === "number" ? speculation.draft : speculation.draft.name,
+      },
+    }),
     ...(network && { network }),
   };
 }

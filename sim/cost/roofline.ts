@@ -1,4 +1,4 @@
-import type { StepLoad } from "../../core/serving/step-load.ts";
+import { decodeSequences, type StepLoad } from "../../core/serving/step-load.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 import { type AttentionLoad, AttentionTime } from "./attention-time.ts";
 import { Collectives } from "./collectives.ts";
@@ -109,7 +109,7 @@ export class Roofline implements DividedCost {
     load.prefillTokens = from.prefillTokens;
     load.prefillPairs = from.prefillPairs;
     load.prefillContextTokens = from.prefillContextTokens;
-    load.decodeTokens = from.decodeTokens;
+    load.decodeTokens = decodeSequences(from);
     load.decodeContextTokens = from.decodeContextTokens;
     const { longestDecodeTokens: longest } = from;
     let ns = this.#fullLayers > 0 ? this.#fullLayers * this.#attentionNs(load, longest) : 0;

@@ -113,6 +113,22 @@ describe("invalid options of a simulation are refused in one line, and no file i
       '--kv-link is "fast", expected a bandwidth and a latency, such as 50GB/s,10us',
     ],
     ["--target cpu --prefill-replicas 1", "--prefill-replicas needs --target sim"],
+    [
+      "--prefill-replicas 1 --decode-replicas 1 --dp 2",
+      "--dp and --prefill-replicas exclude each other: each pool has a number of replicas",
+    ],
+    // Speculative decoding.
+    [
+      "--model qwen3-30b-a3b --dp 2 --speculate tokens=4,acceptance=1",
+      "--speculate and --dp exclude each other for a model with experts, whose replicas step together",
+    ],
+    ["--speculate 4", /^--speculate has "4", expected tokens=N, acceptance=SHARE and draft=SHARE or a model$/],
+    ["--speculate tokens=4", /^--speculate has no acceptance, expected one/],
+    ["--speculate tokens=0,acceptance=1", '--speculate tokens is "0", expected a whole number from 1 to 64'],
+    ["--speculate tokens=4,acceptance=2", "--speculate acceptance is 2, expected a share from 0 to 1"],
+    ["--speculate tokens=4,acceptance=1,draft=-1", "--speculate draft is -1, expected a share from 0, or a model"],
+    ["--speculate tokens=4,acceptance=1,draft=llama-8", /^no model "llama-8"/],
+    ["--target cpu --speculate tokens=4,acceptance=1", "--speculate needs --target sim"],
     // Networks.
     ["--network 2ms", '--network has "2ms", expected client or router with a time, such as client=2ms'],
     ["--network client=2", '--network has "client=2", expected client or router with a time, such as client=2ms'],

@@ -62,6 +62,7 @@ const settings: fc.Arbitrary<OwnSimulation> = fc
     tokens: fc.oneof(fc.integer({ min: 60, max: 250 }), fc.constant(undefined)),
     hostBlocks: fc.constantFrom(0, 20),
     loop: fc.constantFrom("open" as const, "closed" as const),
+    speculation: fc.option(fc.constant({ tokens: 3, acceptance: 0.6, seed: 2 }), { nil: undefined }),
     network: fc.option(fc.record({ clientNs: fc.nat(300), routerNs: fc.nat(90) }), { nil: undefined }),
   })
   .map(({ tokens, loop, ...own }) => ({

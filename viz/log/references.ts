@@ -60,9 +60,9 @@ export class References {
         });
         break;
       default:
-        ignore<"admit" | "miss" | "step" | "evict" | "drop" | "clear" | "swapOut" | "swapIn" | "send" | "receive">(
-          event,
-        );
+        ignore<
+          "admit" | "miss" | "step" | "evict" | "drop" | "clear" | "swapOut" | "swapIn" | "send" | "receive" | "trim"
+        >(event);
     }
     this.#tables.apply(event);
   }

@@ -75,6 +75,7 @@ class EventExplanation {
           | "swapIn"
           | "send"
           | "receive"
+          | "trim"
         >(event);
         return undefined;
     }

@@ -1,4 +1,4 @@
-import type { StepLoad } from "../../../core/serving/step-load.ts";
+import { decodeSequences, type StepLoad } from "../../../core/serving/step-load.ts";
 import type { Nanos } from "../../../core/trace/trace.ts";
 import { Collectives } from "../collectives.ts";
 import { efficiencyOf } from "../efficiency.ts";
@@ -119,9 +119,10 @@ export class Profiled implements DividedCost {
   }
 
   #attentionNs(load: Readonly<StepLoad>): number {
-    const { prefillTokens, prefillPairs, decodeTokens, decodeContextTokens, longestDecodeTokens } = load;
+    const { prefillTokens, prefillPairs, decodeContextTokens, longestDecodeTokens } = load;
+    const decodes = decodeSequences(load);
     const { attention, skew } = this.#profile;
-    const context = decodeTokens === 0 ? 0 : decodeContextTokens / decodeTokens;
+    const context = decodes === 0 ? 0 : decodeContextTokens / decodes;
     let chunk = prefillTokens;
     let cached = 0;
     if (chunk > 0) {
@@ -132,9 +133,9 @@ export class Profiled implements DividedCost {
         cached = 0;
       }
     }
-    const ns = attention.at(chunk, cached, decodeTokens, context);
+    const ns = attention.at(chunk, cached, decodes, context);
     if (skew === 0 || longestDecodeTokens <= context) return ns;
-    return ns + skew * Math.max(0, attention.at(chunk, cached, decodeTokens, longestDecodeTokens, 1) - ns);
+    return ns + skew * Math.max(0, attention.at(chunk, cached, decodes, longestDecodeTokens, 1) - ns);
   }
 }
 
