@@ -30,8 +30,6 @@ export async function poolsFrom(
   }
   if (replicas !== undefined)
     throw new InputError("--replicas and --prefill-replicas exclude each other: every replica is of one pool");
-  if ((options.dp ?? 1) > 1)
-    throw new InputError("--dp and --prefill-replicas exclude each other: each pool has a number of replicas");
   if (decodeRouter !== undefined && decodeReplicas === 1)
     throw new InputError(`--decode-router ${nameOf(decodeRouter)} has no effect with one decode replica`);
   const chosen = decodeRouter === undefined ? router : await pluginNamed("router", decodeRouter);

@@ -115,7 +115,7 @@ describe("invalid options of a simulation are refused in one line, and no file i
     ["--target cpu --prefill-replicas 1", "--prefill-replicas needs --target sim"],
     [
       "--prefill-replicas 1 --decode-replicas 1 --dp 2",
-      "--dp and --prefill-replicas exclude each other: each pool has a number of replicas",
+      "--dp excludes --replicas, --prefill-replicas and --decode-replicas: one server is simulated",
     ],
     // Speculative decoding.
     [
