@@ -1,14 +1,16 @@
 import { InputError } from "../../core/errors.ts";
 import { StepTable } from "../../core/serving/step-table.ts";
+import { presetRegistry } from "../../policies/registry.ts";
 import { cacheBytes } from "../../sim/cost/capacity.ts";
 import type { CostModel } from "../../sim/cost/cost-model.ts";
 import { type SimulationConfig, simulate } from "../../sim/simulation.ts";
 import { partsNamed } from "../run/configuration.ts";
 import { describe, simulatedFrom, simulationConfig } from "../run/simulation.ts";
 import type { SimulationOptions } from "../run/simulation-options.ts";
+import type { RecordedEngine } from "./recorded-engine.ts";
 import type { RecordedRun, RequestTimes } from "./recorded-run.ts";
 
-/** The simulation of a recorded run: preset `vllm` with the run's model, GPU, parallelism, limits and number of blocks. */
+/** The simulation of a recorded run: the preset of its version of vLLM with the run's model, GPU, parallelism, limits and number of blocks. */
 export interface RecordedSystem {
   readonly config: SimulationConfig;
   /** As in a report of `kvlab replay --target sim`. */
@@ -33,7 +35,11 @@ export async function recordedSystem(
     ...choice,
   };
   const simulated = await simulatedFrom(options, trace);
-  const parts = await partsNamed({ preset: "vllm", ...(!engine.prefixCaching && { index: "none" }) }, {}, "sim");
+  const parts = await partsNamed(
+    { preset: presetOf(engine), ...(!engine.prefixCaching && { index: "none" }) },
+    {},
+    "sim",
+  );
   const { model: shape, hardware, tensorParallel, gpuMemory, kvBytesPerToken } = simulated;
   const bytes = () =>
     cacheBytes({ shape, hardware, tensorParallel, dataParallel, memoryShare: gpuMemory, stepTokens: maxTokens });
@@ -52,6 +58,12 @@ export async function recordedSystem(
     seed: 1,
   };
   return { config: await simulationConfig(config, simulated), description: describe(simulated) };
+}
+
+/** The preset of the engine's version; the newest one if there is none. */
+function presetOf({ version }: RecordedEngine): string {
+  const versioned = `vllm@${version.split(".").slice(0, 2).join(".")}`;
+  return presetRegistry.all.some(({ name }) => name === versioned) ? versioned : "vllm";
 }
 
 /** The requests of a recorded run, simulated. Times in ns. */
