@@ -74,7 +74,7 @@ export const lmdeploy1407: Experiment = {
           `With enough blocks for all requests it is ${gain(ampleOn, ampleOff).toFixed(2)}, so saving memory adds nothing.`,
         `Our gain is smaller because prefill takes ${percent(prefill)} of the time without cache, and ${percent(hits)} of its tokens are hits: that gains ${(1 / (1 - prefill * hits)).toFixed(2)}. ` +
           `For the published ${published.toFixed(2)}, prefill would have to take ${percent((1 - 1 / published) / hits)} of the time; at half its speed it would take ${percent(halfSpeed)}, and the gain would be ${(1 / (1 - halfSpeed * hits)).toFixed(2)}. ` +
-          "The efficiency of vLLM 0.4 is not published; the efficiency factors are fitted to a newer engine.",
+          "The efficiency of vLLM 0.4 is not published; the rates of the GPU are those of a newer engine.",
         `Blocks of 64 cache 64 of the ${systemPromptTokens} tokens, blocks of 16 cache 96: the gain falls to ${gain(coarse, off).toFixed(2)}.`,
         "The issue names three indexes: a sorted vector of prefixes, a hash table and a radix tree, of which the hash table is said to match and " +
           "insert more slowly than the radix tree. That does not hold here: a block reference takes 25 ns in a hash table and 32 ns in a radix tree " +
