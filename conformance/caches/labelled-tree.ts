@@ -51,7 +51,9 @@ export class LabelledTree {
     const size = { blockTokens: pageTokens, blocks: Math.max(1, pages) };
     // A completely cached prompt computes nothing: in the original, the caller looks up one token less.
     const rules = { "match-limit": "all", "full-hit": "stored-logits" } as const;
-    const parts = likePreset(sglang, { ...size, rules: { ...rules, "victim-unit": unit } });
+    // Cases call single operations of a tree, each with the amount to be evicted; `renewsNodes` renews.
+    const own = { "victim-unit": unit, "node-match": "split", "evict-amount": "missing" } as const;
+    const parts = likePreset(sglang, { ...size, rules: { ...rules, ...own } });
     this.#driven = new DrivenCache(disabled ? { ...parts, index: noIndex, rules } : parts);
   }
 

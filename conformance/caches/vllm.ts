@@ -82,6 +82,6 @@ function publishOf(publish: unknown): "allocation" | "step" {
   return when;
 }
 
-/** vLLM v0's prefix-caching allocator. */
+/** vLLM v0's prefix-caching allocator, which has all blocks of a prompt; its scheduler does not count the last one. */
 export const vllmV0Cache = (blockTokens: number, blocks: number): CacheParts =>
-  likePreset(vllmV0, { blockTokens, blocks });
+  likePreset(vllmV0, { blockTokens, blocks, rules: { "full-hit": "rewrite-last", "match-limit": "all" } });

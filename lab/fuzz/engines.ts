@@ -82,8 +82,12 @@ export async function fillWithNoise(executor: Executor): Promise<void> {
     return like instanceof Float32Array ? floats : toBfloat16(floats);
   };
   const [{ keys, values }] = await executor.readBlocks([0]);
-  await executor.writeBlocks([0], [{ keys: noise(keys), values: noise(values) }]);
-  await executor.copyBlocks(Array.from({ length: executor.blockCount - 1 }, (_, i) => ({ source: 0, target: i + 1 })));
+  const block = { keys: noise(keys), values: noise(values) };
+  const all = Array.from({ length: executor.blockCount }, (_, i) => i);
+  await executor.writeBlocks(
+    all,
+    all.map(() => block),
+  );
 }
 
 /** Random step times from a seed, or one millisecond each with seed 0; idle time is skipped. */

@@ -25,6 +25,8 @@ async function compared(one: FuzzCase, parts: FuzzParts, engines: Engines): Prom
   const config = configOf(setup, parts);
   const columns = blockKeysFor(config, trace.unitTokens).of(trace);
   const choice = choiceOf(setup, trace, engines);
+  // Otherwise blocks have the contents of the cases before, which may by chance be the right ones.
+  await engines.fillWithNoise(setup.blockTokens);
   const engine = await onEngine(one, setup, config, columns, engines, { choice });
   const { steps, outcomes } = engine;
   const written = { ...trace, outputTokens: simulatedLengths(trace, outcomes) };

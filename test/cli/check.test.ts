@@ -61,7 +61,7 @@ describe("the fault of a plug-in is reported", () => {
   });
 
   test("state that is shared by caches", async () => {
-    const { broken } = await faulty("last-run", "100");
+    const { broken } = await faulty("last-run", "300");
     expect(broken["determinism"].message).toMatch(/^a second replay of the same requests differs: /);
     expect(broken["no-hidden-inputs"]).toBeUndefined();
   });

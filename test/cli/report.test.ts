@@ -40,6 +40,7 @@ const runSchema = z.object({
       victims: z.string(),
       "victim-unit": z.string(),
       "node-match": z.string(),
+      "hit-compute": z.string(),
       "evict-amount": z.string(),
       "free-order": z.string(),
       "free-queue": z.string(),

@@ -188,13 +188,16 @@ describe("whole prompts", () => {
   });
 });
 
-test("cases run on the unchanged presets", () => {
+test("cases run on the presets, but for the rules of the queue where a case calls the allocator alone", () => {
+  const allocatorAlone = { "full-hit": "rewrite-last", "node-match": "split", "failed-admission": "unchanged" };
   const presets = [
-    [tgiCache(1, 4), tgi],
-    [vllmV0Cache(4, 4), vllmV0],
-    [trtLlmCache(4, 4, {}), trtLlm],
-    [lmdeployTrie(4, 4), lmdeploy],
+    [tgiCache(1, 4), tgi, allocatorAlone],
+    [vllmV0Cache(4, 4), vllmV0, { "full-hit": "rewrite-last", "match-limit": "all" }],
+    [trtLlmCache(4, 4, {}), trtLlm, {}],
+    [lmdeployTrie(4, 4), lmdeploy, {}],
   ] as const;
-  for (const [parts, { name, index, eviction, allocator, rules }] of presets)
-    expect(parts, name).toEqual({ index, eviction, allocator, rules, blockTokens: parts.blockTokens, blocks: 4 });
+  for (const [parts, { name, index, eviction, allocator, rules }, own] of presets) {
+    const { blockTokens } = parts;
+    expect(parts, name).toEqual({ index, eviction, allocator, rules: { ...rules, ...own }, blockTokens, blocks: 4 });
+  }
 });

@@ -397,7 +397,10 @@ describe("stored logits", () => {
   });
 
   test("without an index there are no hits, and no logits are needed", async () => {
-    const run = await serve(model, traces[0], { preset: roseinfer, index: "none", ...tight }, expected[0]);
+    // The rule is of the index.
+    const { "max-entries": _, ...rules } = roseinfer.rules;
+    const prompts = { ...roseinfer, rules };
+    const run = await serve(model, traces[0], { preset: prompts, index: "none", ...tight }, expected[0]);
     expectServed(run);
     expect(run.engine.replica.cache.counters.hitTokens).toBe(0);
   });

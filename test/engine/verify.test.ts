@@ -225,7 +225,9 @@ describe("a duration that is off by 1 ns", () => {
     let nowNs = 0;
     return { now: () => (nowNs += 1_000_000), waitUntil: async () => {} };
   };
-  const recorded = () => record({ ...tight, clock: everyMs(), choice: { fold: true } }, trace);
+  /** A step is planned when the one before it has ended, so that a late arrival changes the next step. */
+  const schedulerOptions = { "async-scheduling": 0 };
+  const recorded = () => record({ ...tight, schedulerOptions, clock: everyMs(), choice: { fold: true } }, trace);
   const offBy = ({ steps }: Recording, ns: number): RecordedSteps => ({
     ...steps,
     durationNs: steps.durationNs.map((durationNs, step) => durationNs + (step === 0 ? ns : 0)),
