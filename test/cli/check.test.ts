@@ -36,7 +36,8 @@ async function checked(policy: string, args: readonly string[] = few) {
 }
 
 /** Checks a plug-in of `broken/`, each of which has one fault. */
-const faulty = (name: string, runs = "6") => checked(fileOf(`./broken/${name}.ts`), ["--runs", runs]);
+const faulty = (name: string, runs = "6", seed = "1") =>
+  checked(fileOf(`./broken/${name}.ts`), ["--runs", runs, "--seed", seed]);
 
 describe("the fault of a plug-in is reported", () => {
   test("a read of the wall clock", async () => {
@@ -61,7 +62,8 @@ describe("the fault of a plug-in is reported", () => {
   });
 
   test("state that is shared by caches", async () => {
-    const { broken } = await faulty("last-run", "300");
+    // The more caches were created before, the less one more of them changes the order of its counts.
+    const { broken } = await faulty("last-run", "100", "3");
     expect(broken["determinism"].message).toMatch(/^a second replay of the same requests differs: /);
     expect(broken["no-hidden-inputs"]).toBeUndefined();
   });
