@@ -62,6 +62,11 @@ export interface EngineBackend {
   readonly reportName: string;
   /** Name of the device in messages: "on the CPU". */
   readonly device: string;
+  /**
+   * Name of the device by its driver, such as "NVIDIA H200"; of a backend without memory of its own, its name among the simulator's
+   * devices. @throws UnavailableError if the machine lacks the device
+   */
+  deviceName(): string;
   /** The values of `--bits`, the default first. */
   readonly weightBits: readonly [WeightBits, ...WeightBits[]];
   /** Whether `--threads` has an effect. */

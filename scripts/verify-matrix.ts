@@ -6,7 +6,14 @@ import { CacheReplay } from "../core/replica/replay.ts";
 import { readTrace, type Trace, TraceBuilder } from "../core/trace/trace.ts";
 import { defaultBackend } from "../engine/backends.ts";
 import { type DecisionCounts, type Divergence, decisionCounts } from "../lab/compare/decisions.ts";
-import { blockTokensFor, partsOf, type RunConfig } from "../lab/run/configuration.ts";
+import {
+  blockTokensFor,
+  deviceOf,
+  type Parts,
+  partsOf,
+  type RunConfig,
+  schedulerOptionsOn,
+} from "../lab/run/configuration.ts";
 import { engineFrom } from "../lab/run/real-engine.ts";
 import { verifyDecisions } from "../lab/verify/verification.ts";
 import type { Preset } from "../policies/preset.ts";
@@ -68,10 +75,11 @@ export interface Refused {
 export async function verifyOne(workload: Workload, combination: Combination): Promise<Verified | Refused> {
   const { trace, tokens, atOnce, speed } = workload;
   try {
-    const config = configFor(workload, combination);
-    const blocks = CacheReplay.blockKeys(config, trace);
+    const parts = configFor(workload, combination);
     const pace = atOnce ? "none" : "busy";
     const engine = engineFrom({ model: "random:tiny", threads: 1, pace, ...(speed !== undefined && { speed }) }, trace);
+    const config = { ...parts, schedulerOptions: schedulerOptionsOn(parts, deviceOf(undefined, engine)) };
+    const blocks = CacheReplay.blockKeys(config, trace);
     const sized = { ...config, blocks: Math.floor(tokens / config.blockTokens) };
     const { engine: decisions, steps, divergence } = await verifyDecisions(trace, blocks, sized, engine);
     return { steps: steps.durationNs.length, counts: decisionCounts(decisions), divergence };
@@ -81,7 +89,7 @@ export async function verifyOne(workload: Workload, combination: Combination): P
   }
 }
 
-function configFor({ trace, blockTokens }: Workload, { preset, eviction, scheduler }: Combination): RunConfig {
+function configFor({ trace, blockTokens }: Workload, { preset, eviction, scheduler }: Combination): Parts & RunConfig {
   const parts = partsOf(
     {
       preset,

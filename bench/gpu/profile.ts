@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import type { DecoderConfig } from "../../engine/model/decoder.ts";
 import { version } from "../../lab/package.ts";
-import { hardwareNames } from "../../sim/cost/hardware.ts";
+import { hardwareNameOf } from "../../sim/cost/hardware.ts";
 import type { Operators } from "./operators.ts";
 import type { ProfileSizes } from "./shapes.ts";
 import { blocksFor, blockTokens, promptOf, type Rows, stepOf } from "./steps.ts";
@@ -36,7 +36,7 @@ export function writeProfile(
   isOver: () => boolean,
 ): { readonly folder: string; readonly rows: Readonly<Record<string, number>> } {
   const { vocabulary } = config;
-  const hardware = hardwareOf(operators.device.name);
+  const hardware = hardwareNameOf(operators.device.name);
   const folder = `${hardware}-${model.replaceAll(":", "-")}`;
   const rows = { dense: 0, attention: 0, per_sequence: 0 };
   mkdirSync(join(out, folder, "tp1"), { recursive: true });
@@ -88,14 +88,6 @@ export function writeProfile(
 
 /** Six significant digits. */
 const micros = (us: number): number => Number(us.toPrecision(6));
-
-/** Name of a device as `--gpu` of the simulator has it, or else its own in lower case: "NVIDIA H100 80GB HBM3" is "h100". */
-function hardwareOf(device: string): string {
-  const words = device.toLowerCase().split(/[^a-z0-9]+/);
-  const known = hardwareNames.filter((name) => name.split("-").every((word) => words.includes(word)));
-  const longest = known.sort((a, b) => b.length - a.length)[0];
-  return longest ?? words.filter((word) => word !== "nvidia" && word !== "").join("-");
-}
 
 function casesOf({ chunks, decodes, contexts, mostContextTokens }: ProfileSizes): AttentionCase[] {
   const prefills = chunks.flatMap((chunk) =>

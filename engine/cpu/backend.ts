@@ -12,6 +12,7 @@ export const cpuBackend = {
   name: "cpu",
   reportName: "onnx-cpu",
   device: "the CPU",
+  deviceName: () => "cpu",
   weightBits: [32, 8, 4],
   hasThreads: true,
   open: openCpuExecutor,

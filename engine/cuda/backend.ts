@@ -12,6 +12,7 @@ export const cudaBackend = {
     return reportedName();
   },
   device: "the GPU",
+  deviceName: () => probedDevice().name,
   weightBits: [16],
   hasThreads: false,
   contentsTolerance: { keysAndValues: 0.1, logits: 0.1 },

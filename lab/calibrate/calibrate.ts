@@ -9,7 +9,15 @@ import { replaceable } from "../../traces/write-mooncake.ts";
 import { type Control, counting } from "../control.ts";
 import { readRecordedRun } from "../fidelity/recorded-run.ts";
 import { checkWritable } from "../output/run-directory.ts";
-import { checkMemory, type PartChoice, type Parts, partsNamed, type RunConfig } from "../run/configuration.ts";
+import {
+  checkMemory,
+  deviceOf,
+  type PartChoice,
+  type Parts,
+  partsNamed,
+  type RunConfig,
+  schedulerOptionsOn,
+} from "../run/configuration.ts";
 import { engineCapacity, engineFrom } from "../run/real-engine.ts";
 import type { NamedNumbers } from "../run/simulation-options.ts";
 import { pluginHost } from "../user-plugins/host.ts";
@@ -128,7 +136,7 @@ async function measureDesignedSteps(options: CalibrateOptions): Promise<Measured
     ...parts,
     blockTokens: unitTokens,
     blocks: typeof capacity === "object" && "blocks" in capacity ? capacity.blocks : blocks,
-    schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
+    schedulerOptions: { ...schedulerOptionsOn(parts, deviceOf(undefined, engine)), ...options.schedulerOption },
     seed,
   };
   checkMemory(config.blocks);

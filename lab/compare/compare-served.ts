@@ -9,7 +9,7 @@ import { type RunReport, runReport } from "../output/report.ts";
 import { checkRunsFolder, claimRunDirectory } from "../output/run-directory.ts";
 import { runId, saveRun } from "../output/save.ts";
 import { blocksOf, type Capacity, defaultCapacity } from "../run/capacity.ts";
-import { blockTokensFor, checkMemory, type RunConfig, schedulerOptionsOn } from "../run/configuration.ts";
+import { blockTokensFor, checkMemory, deviceOf, type RunConfig, schedulerOptionsOn } from "../run/configuration.ts";
 import { withLoad } from "../run/load.ts";
 import { engineCapacity, engineFrom, type RealEngine } from "../run/real-engine.ts";
 import { distinctPromptBlocks, runReplay } from "../run/run.ts";
@@ -133,7 +133,7 @@ async function plan(
     for (const given of options.blocks ?? [undefined])
       for (const { load, simulated, engine } of targets) {
         const schedulerOptions = {
-          ...schedulerOptionsOn(parts, simulated?.hardware),
+          ...schedulerOptionsOn(parts, deviceOf(simulated, engine)),
           ...options.schedulerOption,
         };
         const defaultSize = async () =>

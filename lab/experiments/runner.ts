@@ -9,8 +9,15 @@ import type { Efficiency } from "../../sim/cost/efficiency.ts";
 import { cachedTokenBytes } from "../../sim/cost/kv-bytes.ts";
 import { type ModelConfig, shapeOf } from "../../sim/cost/model-config.ts";
 import { Interrupted } from "../control.ts";
-import { defaultBlockTokens, type PartNames, partsNamed, type RunConfig } from "../run/configuration.ts";
-import { engineFrom } from "../run/real-engine.ts";
+import {
+  defaultBlockTokens,
+  deviceOf,
+  type PartNames,
+  partsNamed,
+  type RunConfig,
+  schedulerOptionsOn,
+} from "../run/configuration.ts";
+import { engineFrom, type RealEngine } from "../run/real-engine.ts";
 import { runEngine } from "../run/run-engine.ts";
 import { runSimulation } from "../run/run-simulation.ts";
 import type { ServedResult } from "../run/served-result.ts";
@@ -91,7 +98,7 @@ export class ExperimentRunner {
 
   /** @throws InputError if the model does not fit the GPU, or this machine. */
   async run(trace: Trace, setup: Setup): Promise<Measured> {
-    const { machine, rules = {}, blocks, schedulerOptions } = setup;
+    const { machine, rules = {}, blocks } = setup;
     const verb = this.target === "sim" ? "simulating" : "serving with";
     this.#options.onRun?.(`${verb} ${[setup.preset, setup.scheduler, setup.router].filter(Boolean).join(" ")}`);
     const parts = await partsNamed(setup, rules, this.target);
@@ -101,13 +108,12 @@ export class ExperimentRunner {
       blocks: undefined,
       seed: this.seed,
     };
+    const optionsOn = (simulated: Simulated | undefined, engine: RealEngine | undefined) => ({
+      ...schedulerOptionsOn(parts, deviceOf(simulated, engine)),
+      ...setup.schedulerOptions,
+    });
     const sums = new StepSums();
     if (isEngine(this.target)) {
-      const config: RunConfig = {
-        ...configured,
-        blocks: blocks ?? blocksForAll(trace, configured.blockTokens),
-        schedulerOptions,
-      };
       const { model, threads } = this.#options;
       const engine = engineFrom(
         {
@@ -119,6 +125,11 @@ export class ExperimentRunner {
         },
         trace,
       );
+      const config: RunConfig = {
+        ...configured,
+        blocks: blocks ?? blocksForAll(trace, configured.blockTokens),
+        schedulerOptions: optionsOn(undefined, engine),
+      };
       const columns = CacheReplay.blockKeys(config, trace);
       const { result } = await runEngine(trace, columns, config, engine, {
         observers: [sums],
@@ -128,6 +139,7 @@ export class ExperimentRunner {
       return { ...result, sums, blocks: config.blocks };
     }
     const simulated = await simulatedOn(machine, setup, trace);
+    const schedulerOptions = optionsOn(simulated, undefined);
     const capacity = await capacityFrom({}, simulated, { ...configured, schedulerOptions });
     const fitting =
       capacity !== undefined && capacity !== "unlimited" && "blocks" in capacity ? capacity.blocks : undefined;

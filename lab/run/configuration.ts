@@ -20,7 +20,7 @@ import {
   routerRegistry,
   schedulerRegistry,
 } from "../../policies/registry.ts";
-import type { Hardware } from "../../sim/cost/hardware.ts";
+import { type Hardware, hardwareNamed, hardwareNameOf } from "../../sim/cost/hardware.ts";
 import type { Plugins } from "../user-plugins/kinds.ts";
 import { isPluginFile } from "../user-plugins/plugin-file.ts";
 import { guardedValue, isUserPlugin, loadUserPlugin, notifying } from "../user-plugins/user-plugin.ts";
@@ -118,13 +118,27 @@ export function partsOf(chosen: ChosenParts, rules: Parts["rules"], target: Targ
   };
 }
 
-/** The preset's scheduler options on a simulated GPU; undefined: without the options that depend on the device. */
+/** A device as far as a preset's scheduler options depend on it. */
+type Device = Pick<Hardware, "name" | "memoryBytes">;
+
+/**
+ * The simulated device, or that of an engine; undefined without either. A backend without memory of its own has that of the
+ * simulator's device of its name, so that its decisions do not depend on the machine.
+ */
+export function deviceOf(simulated: Simulated | undefined, engine: RealEngine | undefined): Device | undefined {
+  if (simulated !== undefined || engine === undefined) return simulated?.hardware;
+  const { deviceName, memory } = engine.backend;
+  if (memory.totalBytes === undefined) return hardwareNamed(deviceName());
+  return { name: hardwareNameOf(deviceName()), memoryBytes: memory.totalBytes() };
+}
+
+/** The preset's scheduler options on a device; undefined: without the options that depend on the device. */
 export function schedulerOptionsOn(
   { schedulerOptions, deviceOptions }: Pick<Parts, "schedulerOptions" | "deviceOptions">,
-  hardware: Hardware | undefined,
+  device: Device | undefined,
 ): Readonly<Record<string, number>> {
-  if (hardware === undefined) return schedulerOptions;
-  const { name, memoryBytes } = hardware;
+  if (device === undefined) return schedulerOptions;
+  const { name, memoryBytes } = device;
   const applies = ({ memoryGiB, except = [] }: DeviceOptions) =>
     memoryBytes >= memoryGiB * 2 ** 30 && !except.some((beginning) => name.startsWith(beginning));
   return { ...deviceOptions.findLast(applies)?.schedulerOptions, ...schedulerOptions };

@@ -17,6 +17,7 @@ import { checkTarget } from "./check-target.ts";
 import {
   blockTokensFor,
   checkMemory,
+  deviceOf,
   type PartChoice,
   type Parts,
   partsNamed,
@@ -161,7 +162,7 @@ export async function runTrace(
     const engine = isEngine(target) ? engineFrom({ ...options, target }, trace) : undefined;
     const configured = {
       ...parts,
-      schedulerOptions: schedulerOptionsOn(parts, simulated?.hardware),
+      schedulerOptions: schedulerOptionsOn(parts, deviceOf(simulated, engine)),
       blockTokens: blockTokensFor(trace, options.blockSize, parts.preset),
       blocks: undefined,
       seed,

@@ -12,10 +12,12 @@ import { checkTarget } from "../run/check-target.ts";
 import {
   blockTokensFor,
   checkMemory,
+  deviceOf,
   type PartChoice,
   type Parts,
   partsNamed,
   type RunConfig,
+  schedulerOptionsOn,
 } from "../run/configuration.ts";
 import { costFrom } from "../run/cost-file.ts";
 import { withLoad } from "../run/load.ts";
@@ -98,7 +100,7 @@ export async function verify(source: TraceChoice, options: VerifyOptions = {}): 
     ...parts,
     blockTokens,
     blocks: parts.eviction.unlimited ? undefined : blocksOf(capacity, distinctPromptBlocks(blocks)),
-    schedulerOptions: { ...parts.schedulerOptions, ...options.schedulerOption },
+    schedulerOptions: { ...schedulerOptionsOn(parts, deviceOf(undefined, engine)), ...options.schedulerOption },
     seed,
     audit: options.audit ?? false,
   };

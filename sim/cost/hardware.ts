@@ -200,6 +200,17 @@ const aliases: Readonly<Record<string, string>> = {
 
 export const hardwareNames: readonly string[] = devices.map(({ name }) => name);
 
+/**
+ * Name of a device as `hardwareNamed` has it, or else its driver's name in lower case: "NVIDIA H100 80GB HBM3" is "h100",
+ * "NVIDIA T4" is "t4".
+ */
+export function hardwareNameOf(driverName: string): string {
+  const words = driverName.toLowerCase().split(/[^a-z0-9]+/);
+  const known = hardwareNames.filter((name) => name.split("-").every((word) => words.includes(word)));
+  const longest = known.sort((a, b) => b.length - a.length)[0];
+  return longest ?? words.filter((word) => word !== "nvidia" && word !== "").join("-");
+}
+
 /** A device by its name, in any case. @throws InputError that lists the known devices */
 export function hardwareNamed(name: string): Hardware {
   const canonical = name.toLowerCase().replaceAll(/[ _]/g, "-");
