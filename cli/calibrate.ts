@@ -83,7 +83,7 @@ async function calibrateEngine(
 ): Promise<void> {
   const progress = new Progress();
   const rules = rule && parseRules(rule);
-  const control = { progress: progress.follow, signal: interruption };
+  const control = { progress: progress.follow, note: progress.note, signal: interruption };
   try {
     const { report, calls } = await withEngine(() =>
       calibrate({ ...options, ...control, rules, trace, backend: target }),

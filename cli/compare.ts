@@ -154,7 +154,7 @@ async function compare(files: readonly string[], given: CompareOptions, command:
     throw new InputError("--events needs --out: the log is part of a saved run");
   const progress = new Progress();
   try {
-    const control = { progress: progress.follow, signal: interruption };
+    const control = { progress: progress.follow, note: progress.note, signal: interruption };
     if (options.target !== "cache") await served(files, { ...withoutDefaultBlocks(options, command), ...control });
     else if (options.firstDifference) {
       checkTarget(firstRunOf(options), []);

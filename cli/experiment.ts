@@ -65,7 +65,7 @@ async function experiment(name: string | undefined, given: ExperimentCommandOpti
   }
   const progress = new Progress();
   try {
-    const control = { progress: progress.follow, signal: interruption };
+    const control = { progress: progress.follow, note: progress.note, signal: interruption };
     const run = await withEngine(() => runExperiment(name, { ...options, ...control }));
     progress.done();
     print(`${json ? JSON.stringify(run.report, undefined, 2) : text(run)}\n`);

@@ -121,6 +121,7 @@ async function replay(files: readonly string[], given: ReplayOptions): Promise<v
         save: !save ? undefined : out === undefined ? { below: runsFolder } : { as: out },
         live: liveFolder(options),
         progress: progress.follow,
+        note: progress.note,
         signal: interruption,
       }),
     );

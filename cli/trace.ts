@@ -44,7 +44,7 @@ interface StatsCommandOptions extends TraceStatsOptions {
 async function describe(files: readonly string[], { json, ...options }: StatsCommandOptions): Promise<void> {
   const progress = new Progress();
   try {
-    const control = { progress: progress.follow, signal: interruption };
+    const control = { progress: progress.follow, note: progress.note, signal: interruption };
     const { report, input, stats } = await traceStats(files, { ...options, ...control });
     progress.done();
     print(`${json ? JSON.stringify(report, undefined, 2) : statsText(input, stats)}\n`);

@@ -115,7 +115,7 @@ async function verifyTrace(files: readonly string[], given: VerifyOptions): Prom
   if (timeline !== undefined) throw new InputError("--timeline is an option of kvlab replay");
   const progress = new Progress();
   try {
-    const control = { progress: progress.follow, signal: interruption };
+    const control = { progress: progress.follow, note: progress.note, signal: interruption };
     const { report, input } = await withEngine(() =>
       verify(files, { ...options, ...control, backend: options.target }),
     );

@@ -11,6 +11,8 @@ export interface Progress {
 export interface Control {
   /** Called repeatedly while the function runs. */
   readonly progress?: ((progress: Progress) => void) | undefined;
+  /** Called with each remark about the trace, such as an inferred unit or an implausible rate of requests. */
+  readonly note?: ((text: string) => void) | undefined;
   /** Once aborted, the call rejects with `Interrupted`, or returns a partial result where it documents one. */
   readonly signal?: AbortSignal | undefined;
 }

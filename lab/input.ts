@@ -1,6 +1,8 @@
 import { basename } from "node:path";
 import { InputError } from "../core/errors.ts";
 import { readTrace, type Trace, type TraceSource } from "../core/trace/trace.ts";
+import { standardInputPath } from "../traces/bytes.ts";
+import type { TimeUnit } from "../traces/format.ts";
 import { chatSource } from "../traces/generate.ts";
 import { openTrace as openSource } from "../traces/open.ts";
 import { type Control, throwIfInterrupted, yieldToEvents } from "./control.ts";
@@ -14,14 +16,20 @@ export interface TraceReading {
   readonly format?: string | ReaderPlugin;
   /** Tokens per key, where the format does not fix it. */
   readonly unit?: number;
+  /** Unit of the trace's times, where they are numbers; by default the one that the format documents. */
+  readonly timeUnit?: TimeUnit;
+  /** For text: path of a Hugging Face `tokenizer.json`; by default each byte of the text is a token. */
+  readonly tokenizer?: string;
   /** Most requests that are read. */
   readonly limit?: number;
 }
 
 /** The reading options among others. */
-export const readingOf = ({ format, unit, limit }: TraceReading): TraceReading => ({
+export const readingOf = ({ format, unit, timeUnit, tokenizer, limit }: TraceReading): TraceReading => ({
   ...(format !== undefined && { format }),
   ...(unit !== undefined && { unit }),
+  ...(timeUnit !== undefined && { timeUnit }),
+  ...(tokenizer !== undefined && { tokenizer }),
   ...(limit !== undefined && { limit }),
 });
 
@@ -31,6 +39,8 @@ export interface Input {
   readonly name: string;
   readonly files: readonly string[];
   readonly format: string;
+  /** Remarks about unusual contents of the trace. */
+  readonly notes?: readonly string[];
   readonly trace: Trace;
   readonly inputTokens: number;
   readonly outputTokens: number;
@@ -58,18 +68,40 @@ export async function openTrace(
     throw error;
   });
   const { files, format } = source;
-  return { name, files, format, trace, inputTokens: sum(trace.inputTokens), outputTokens: sum(trace.outputTokens) };
+  const notes = source.notes?.() ?? [];
+  for (const text of notes) options.note?.(text);
+  return {
+    ...{ name, files, format, notes, trace },
+    ...{ inputTokens: sum(trace.inputTokens), outputTokens: sum(trace.outputTokens) },
+  };
 }
 
-/** The trace itself, or the one that is read from these paths. */
-export async function opened(source: TraceChoice, options: TraceReading & Control): Promise<Input> {
-  return typeof source === "object" && "trace" in source ? source : await openTrace(source, options);
+/**
+ * The trace itself, or the one that is read from these paths.
+ *
+ * @throws InputError for a trace of lengths, unless `lengths` allows it: it has no content that a cache could store
+ */
+export async function opened(
+  source: TraceChoice,
+  options: TraceReading & Control,
+  { lengths = false } = {},
+): Promise<Input> {
+  const input = typeof source === "object" && "trace" in source ? source : await openTrace(source, options);
+  if (input.trace.lengthsOnly && !lengths) throw new InputError(lengthsOnly(input));
+  return input;
+}
+
+function lengthsOnly({ name, format, files }: Input): string {
+  return (
+    `${name}: ${format} traces have lengths only, without content that a cache could find again: ` +
+    `--target sim --index none serves them, kvlab trace generate --like ${files[0]} makes a trace with content`
+  );
 }
 
 /** @throws InputError if an option does not apply to the trace. */
 async function sourceOf(
   paths: readonly string[],
-  { format, unit }: TraceReading,
+  { format, unit, timeUnit, tokenizer }: TraceReading,
   signal: AbortSignal | undefined,
 ): Promise<TraceSource> {
   if (paths.length === 0 || paths.includes(exampleName)) {
@@ -78,23 +110,29 @@ async function sourceOf(
     if (format !== undefined)
       throw new InputError("--format needs a trace file; the built-in example has a fixed format");
     if (unit !== undefined) throw new InputError("--unit needs a trace file; the built-in example has a fixed unit");
+    if (timeUnit !== undefined) throw new InputError("--time-unit needs a trace file");
+    if (tokenizer !== undefined) throw new InputError("--tokenizer needs a trace file");
     return chatSource();
   }
   const options = {
     ...(typeof format === "string" && { format }),
     ...(unit !== undefined && { unitTokens: unit }),
+    ...(timeUnit !== undefined && { timeUnit }),
+    ...(tokenizer !== undefined && { tokenizer }),
     signal,
   };
   if (paths.includes("")) throw new InputError("a TRACE is empty, expected a file");
   try {
     const reader = await readerOf(format);
-    if (reader) return { format: reader.name, files: paths, batches: reader.open(paths, options).batches };
+    if (reader) return { content: "blocks", ...reader.open(paths, options), format: reader.name, files: paths };
     return await openSource(paths, options);
   } catch (error) {
     throwIfInterrupted(signal);
     // The reader's message names its own option.
     if (!(error instanceof InputError)) throw error;
-    throw new InputError(error.message.replace(/^unit tokens is/, "--unit is"));
+    const options = { "unit tokens": "--unit", "time unit": "--time-unit", tokenizer: "--tokenizer" };
+    const [own, option] = Object.entries(options).find(([name]) => error.message.startsWith(`${name} is `)) ?? [];
+    throw own === undefined ? error : new InputError(option + error.message.slice(own.length));
   }
 }
 
@@ -106,7 +144,7 @@ async function readerOf(format: TraceReading["format"]): Promise<ReaderPlugin | 
 
 function nameOf({ files }: TraceSource): string {
   if (files.length === 0) return exampleName;
-  const first = basename(files[0])
+  const first = basename(files[0] === standardInputPath ? "stdin" : files[0])
     .replace(/\.gz$/, "")
     .replace(/\.[a-z]+$/i, "");
   return files.length === 1 ? first : `${first}+${files.length - 1}`;

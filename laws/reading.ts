@@ -44,7 +44,7 @@ export async function checkReader(reader: Reader, file: string, checker: Checker
   const findings: Finding[] = [];
   const sourceOf = (path: string): TraceSource => {
     const opened = reader.open([path], {});
-    return { format: reader.name, files: [path], batches: () => opened.batches() };
+    return { format: reader.name, files: [path], content: "blocks", batches: () => opened.batches() };
   };
   /** Reads of clocks and random sources are recorded meanwhile. */
   const read = async <Result>(act: () => Promise<Result>): Promise<Result> => {

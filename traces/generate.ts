@@ -80,7 +80,7 @@ const systemSigma = 0.5;
 export function chatSource(options: Partial<ChatOptions> = {}): TraceSource {
   const complete = { ...chatDefaults, ...options };
   for (const name of Object.keys(complete) as (keyof ChatOptions)[]) checkOption(name, complete[name]);
-  return { format: "chat", files: [], batches: () => chatBatches(complete) };
+  return { format: "chat", files: [], content: "blocks", batches: () => chatBatches(complete) };
 }
 
 function checkOption(name: keyof ChatOptions, value: number): void {

@@ -7,6 +7,10 @@ export interface Field {
   readonly required?: true;
 }
 
+/** Names of the required fields. */
+export const requiredOf = (fields: Readonly<Record<string, Field>>): string[] =>
+  Object.keys(fields).filter((name) => fields[name].required);
+
 /** A list of integers from 0 to 2^64 − 1, exactly: `high · 10^9 + low`. Grows as needed and is reused for every line. */
 export class WideIntegers {
   length = 0;

@@ -1,8 +1,7 @@
 import { isUtf8 } from "node:buffer";
-import { readSync } from "node:fs";
-import { type FileHandle, open, stat } from "node:fs/promises";
 import { createGunzip } from "node:zlib";
 import { TraceError } from "../core/errors.ts";
+import { type ByteSource, openBytes, shownPath } from "./bytes.ts";
 
 const chunkBytes = 1 << 20;
 /** Compressed bytes per call of zlib: deflate expands at most 1,032 times, so this bounds the memory. */
@@ -66,22 +65,22 @@ export class LineBlock {
 }
 
 /**
- * Reads a text file, plain or gzip (detected from the content), block by block in bounded memory. All blocks are one object,
- * refilled.
+ * Reads a text file or standard input, plain or gzip (detected from the content), block by block in bounded memory. All
+ * blocks are one object, refilled. With `peek`, standard input is read again from its start afterwards.
  *
  * @throws TraceError if the file cannot be read, is empty, begins with 16 MiB of blank lines, is not UTF-8 text, or its
  * gzip data is damaged; the signal's reason once it is aborted
  */
-export async function* lineBlocks(path: string, signal?: AbortSignal): AsyncGenerator<LineBlock> {
-  const file = await openFile(path);
+export async function* lineBlocks(path: string, signal?: AbortSignal, peek = false): AsyncGenerator<LineBlock> {
+  const source = await openBytes(path, { peek, signal });
   try {
-    yield* blocksOf(path, file, signal);
+    yield* blocksOf(shownPath(path), source, signal);
   } finally {
-    await file.close();
+    await source.close();
   }
 }
 
-async function* blocksOf(path: string, file: FileHandle, signal?: AbortSignal): AsyncGenerator<LineBlock> {
+async function* blocksOf(path: string, source: ByteSource, signal?: AbortSignal): AsyncGenerator<LineBlock> {
   const lines = new LineBlock(path);
   let buffer = new Uint8Array(2 * chunkBytes + 1);
   // buffer   [0 ... kept)          [kept ... filled)      + 1 byte for the line end after a last line without one
@@ -89,7 +88,7 @@ async function* blocksOf(path: string, file: FileHandle, signal?: AbortSignal): 
   let kept = 0;
   let any = false;
   let blankBytes = 0;
-  for await (const chunk of unpackedChunks(path, file, lines)) {
+  for await (const chunk of unpackedChunks(path, source, lines)) {
     if (signal) await nextTurn(signal);
     if (blankBytes >= 0) blankBytes = chunk.some(isInk) ? -1 : blankBytes + chunk.length;
     if (blankBytes > mostBlankBytes)
@@ -152,60 +151,43 @@ function notText(path: string, linesBefore: number, bytes: Uint8Array, at: numbe
   return new TraceError(`${path}:${line}: the line has ${found}, expected text, plain or gzip`);
 }
 
-async function openFile(path: string): Promise<FileHandle> {
-  try {
-    // Checked before it is opened, as opening a pipe blocks until it has a writer.
-    const found = await stat(path);
-    if (found.isFile()) return await open(path, "r");
-    if (found.isDirectory()) throw new TraceError(`${path}: is a directory, expected a file`);
-  } catch (error) {
-    if (error instanceof TraceError) throw error;
-    throw new TraceError(`${path}: ${whyUnreadable(error)}`);
-  }
-  // A trace is read more than once (its format is recognised first), which a pipe cannot do.
-  throw new TraceError(`${path}: is not a regular file, expected one (save a pipe's output to a file first)`);
-}
-
-/** Description of a file system error. */
-export function whyUnreadable(error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException;
-  if (code === "ENOENT" || code === "ENOTDIR") return "no such file";
-  if (code === "ENAMETOOLONG") return "the name is longer than the file system allows";
-  if (code === "EACCES" || code === "EPERM") return "no permission to read it";
-  return `cannot be read (${code ?? message})`;
-}
-
-/** The file's bytes, decompressed if it is gzip; each chunk is valid until the next. */
-async function* unpackedChunks(path: string, file: FileHandle, lines: LineBlock): AsyncGenerator<Uint8Array> {
-  const magic = new Uint8Array(2);
-  const { bytesRead } = await file.read(magic, 0, 2, 0).catch((error) => {
-    throw new TraceError(`${path}: ${whyUnreadable(error)}`);
-  });
-  const packed = bytesRead === 2 && magic[0] === 0x1f && magic[1] === 0x8b;
-  if (packed) yield* gunzip(path, file, lines);
-  else yield* chunksOf(path, file, chunkBytes);
-}
-
-/** Reads synchronously: the next bytes are needed at once, and files are usually in the page cache. */
-function* chunksOf(path: string, file: FileHandle, size: number): Generator<Uint8Array> {
-  const buffer = new Uint8Array(size);
-  for (;;) {
-    let count: number;
-    try {
-      count = readSync(file.fd, buffer);
-    } catch (error) {
-      throw new TraceError(`${path}: ${whyUnreadable(error)}`);
+/** The bytes of a source, decompressed if they are gzip; each chunk is valid until the next. */
+export async function* unpackedChunks(
+  path: string,
+  source: ByteSource,
+  lines: { readonly line: number },
+): AsyncGenerator<Uint8Array> {
+  const buffer = new Uint8Array(chunkBytes);
+  let count = 0;
+  // Two bytes identify gzip; standard input may deliver them one by one.
+  for (let more = -1; count < 2 && more !== 0; count += more) more = await source.read(buffer.subarray(count));
+  if (buffer[0] === 0x1f && buffer[1] === 0x8b) yield* gunzip(path, packedPieces(source, buffer, count), lines);
+  else {
+    // Sources of files return numbers: a wait for each chunk would cost a turn of the event loop.
+    while (count > 0) {
+      yield buffer.subarray(0, count);
+      // Files are read synchronously: awaiting each chunk would cost a turn of the event loop.
+      const next = source.read(buffer);
+      count = typeof next === "number" ? next : await next;
     }
-    if (count === 0) return;
-    yield buffer.subarray(0, count);
   }
+}
+
+/** The first bytes, then the others, in pieces of bounded size. */
+async function* packedPieces(source: ByteSource, buffer: Uint8Array, first: number): AsyncGenerator<Uint8Array> {
+  for (let count = first; count > 0; count = await source.read(buffer))
+    for (let at = 0; at < count; at += packedBytes) yield buffer.subarray(at, Math.min(at + packedBytes, count));
 }
 
 /**
  * Calls zlib directly, chunk by chunk: a stream would discard the data decompressed before an error, and with it the line
  * number at which the data ends.
  */
-async function* gunzip(path: string, file: FileHandle, lines: LineBlock): AsyncGenerator<Uint8Array> {
+async function* gunzip(
+  path: string,
+  pieces: AsyncIterable<Uint8Array>,
+  lines: { readonly line: number },
+): AsyncGenerator<Uint8Array> {
   const stream = createGunzip({ chunkSize: 1 << 18 });
   const unpacked: Uint8Array[] = [];
   let failure: NodeJS.ErrnoException | undefined;
@@ -226,7 +208,7 @@ async function* gunzip(path: string, file: FileHandle, lines: LineBlock): AsyncG
       start(resolve);
     });
   try {
-    for (const piece of chunksOf(path, file, packedBytes)) {
+    for await (const piece of pieces) {
       await finished((done) => stream.write(piece, done));
       yield* unpacked.splice(0);
       if (failure || ended) break;

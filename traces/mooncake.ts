@@ -2,8 +2,8 @@ import { InputError } from "../core/errors.ts";
 import { grown } from "../core/grown.ts";
 import type { Trace, TraceRow } from "../core/trace/trace.ts";
 import { DenseIds } from "./dense-ids.ts";
-import type { TraceFormat } from "./format.ts";
-import { type Field, JsonLineScanner, WideIntegers } from "./json-lines.ts";
+import { nanosPer, type TimeUnit, type TraceFormat } from "./format.ts";
+import { type Field, JsonLineScanner, requiredOf, WideIntegers } from "./json-lines.ts";
 import { lineBlocks } from "./lines.ts";
 import { OptionalFields, optionalFields } from "./optional-fields.ts";
 import {
@@ -44,19 +44,24 @@ export const mooncake: TraceFormat = {
   name: "mooncake",
   about: "JSON lines: timestamp (ms), lengths and the content ids of 512-token blocks",
   source: "Mooncake (FAST '25), github.com/kvcache-ai/Mooncake",
-  fields: mooncakeFields,
-  // Qwen-Bailian has the same fields, but seconds instead of milliseconds and blocks of 16.
-  foreignFields: ["chat_id", "parent_chat_id"],
-  open(files, { unitTokens, signal }) {
+  shape: {
+    kinds: ["json-lines"],
+    needs: requiredOf(mooncakeFields),
+    // Qwen-Bailian has the same fields, but seconds instead of milliseconds and blocks of 16.
+    foreign: ["chat_id", "parent_chat_id"],
+  },
+  options: ["unitTokens", "timeUnit"],
+  open(files, { unitTokens, timeUnit = "ms", signal }) {
     if (unitTokens !== undefined && !(Number.isInteger(unitTokens) && unitTokens >= 2 && unitTokens <= mostTokens))
       throw new InputError(`unit tokens is ${unitTokens}, expected an integer from 2 to ${mostTokens}`);
     return {
       format: "mooncake",
       files,
+      content: "blocks",
       async *batches(): AsyncGenerator<Trace> {
         yield* requestBatches(
           files,
-          new MooncakeReader(unitTokens ?? (await findUnitTokens(files[0], signal))),
+          new MooncakeReader(unitTokens ?? (await findUnitTokens(files[0], signal)), timeUnit),
           signal,
         );
       },
@@ -89,7 +94,7 @@ async function firstLengths(file: string, signal?: AbortSignal): Promise<FirstLe
   const { input_length, hash_ids, block_size } = mooncakeFields;
   const scan = new JsonLineScanner({ input_length, hash_ids, block_size });
   try {
-    for await (const block of lineBlocks(file, signal)) {
+    for await (const block of lineBlocks(file, signal, true)) {
       while (block.next()) {
         scan.begin(block);
         if (scan.isBlank) continue;
@@ -114,7 +119,7 @@ const noParent = 0xffff_ffff;
 class MooncakeReader implements LineReader<FieldName> {
   readonly unitTokens: number;
   readonly scan = new JsonLineScanner<FieldName>(mooncakeFields);
-  readonly #clock = new ArrivalClock(1e6);
+  readonly #clock: ArrivalClock;
   readonly #hashIds = new WideIntegers();
   readonly #ids = new DenseIds();
   /** For each dense id, the id before it. */
@@ -122,8 +127,9 @@ class MooncakeReader implements LineReader<FieldName> {
   #keys = new Uint32Array(1024);
   readonly #optional = new OptionalFields();
 
-  constructor(unitTokens: number) {
+  constructor(unitTokens: number, timeUnit: TimeUnit) {
     this.unitTokens = unitTokens;
+    this.#clock = new ArrivalClock(nanosPer[timeUnit]);
   }
 
   row(): TraceRow {

@@ -1,32 +1,56 @@
+import { counted } from "../core/counted.ts";
 import { InputError, TraceError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
 import type { TraceSource } from "../core/trace/trace.ts";
-import type { OpenTraceOptions, TraceFormat } from "./format.ts";
+import { standardInputPath } from "./bytes.ts";
+import type { FileShape, OpenTraceOptions, TraceFormat } from "./format.ts";
 import * as formats from "./formats.ts";
-import { JsonLineScanner } from "./json-lines.ts";
-import { lineBlocks } from "./lines.ts";
+import { type Sample, type SampleKind, sampleOf } from "./sample.ts";
 
 /** All trace formats, by name. */
 export const traceFormats: readonly TraceFormat[] = Object.values(formats);
 
-const knownFormats = `known formats: ${traceFormats.map(({ name }) => name).join(", ")}`;
+/** A kind of file, for messages and documentation. */
+export const kindNames: Readonly<Record<SampleKind, string>> = {
+  "json-lines": "JSON Lines",
+  "json-object": "a JSON document",
+  "json-array": "a JSON array",
+  csv: "CSV",
+  parquet: "Parquet",
+  text: "text",
+};
 
 /**
- * Opens a trace in one or several files, which are read in sequence.
+ * Opens a trace in one or several files, which are read in sequence. The path `-` is standard input.
  *
- * @throws InputError if there is no such format or no file; TraceError if a file cannot be read or is of no known format.
+ * @throws InputError if there is no such format or no file, or an option does not apply to the format; TraceError if a file
+ * cannot be read or is of no known format.
  */
 export async function openTrace(paths: readonly string[], options: OpenTraceOptions = {}): Promise<TraceSource> {
   if (paths.length === 0) throw new InputError("no trace file given");
-  if (options.format !== undefined) return formatNamed(options.format).open(paths, options);
+  if (paths.filter((path) => path === standardInputPath).length > 1)
+    throw new InputError("standard input is given twice, expected once");
+  if (options.format !== undefined) return opened(formatNamed(options.format), paths, options);
   const { signal } = options;
-  const first = await recognise(paths[0], signal);
+  const first = recognised(await sampleOf(paths[0], signal));
   for (const path of paths.slice(1)) {
-    const { name } = await recognise(path, signal);
+    const { name } = recognised(await sampleOf(path, signal));
     if (name !== first.name)
       throw new TraceError(`${path}: the format is ${name}, expected ${first.name} as in ${paths[0]}`);
   }
-  return first.open(paths, options);
+  return opened(first, paths, options);
+}
+
+const optionNames = { unitTokens: "unit tokens", timeUnit: "time unit", tokenizer: "tokenizer" } as const;
+
+/** @throws InputError if an option does not apply to the format */
+function opened(format: TraceFormat, paths: readonly string[], options: OpenTraceOptions): TraceSource {
+  for (const name of ["timeUnit", "tokenizer"] as const)
+    if (options[name] !== undefined && !format.options.includes(name))
+      throw new InputError(
+        `${optionNames[name]} is ${options[name]}, expected none: it does not apply to ${format.name}`,
+      );
+  return format.open(paths, options);
 }
 
 function formatNamed(name: string): TraceFormat {
@@ -34,43 +58,71 @@ function formatNamed(name: string): TraceFormat {
   if (format) return format;
   const names = traceFormats.map((known) => known.name);
   const near = nearest(name, names);
-  throw new InputError(`unknown format "${name}"${near ? `: did you mean "${near}"?` : ""} (${knownFormats})`);
+  const hint = near ? `: did you mean "${near}"?` : "";
+  throw new InputError(`unknown format "${name}"${hint} (known formats: ${names.join(", ")})`);
 }
 
-/** The format with the largest share of its required fields in the first line; the share must exceed one half. */
-async function recognise(path: string, signal?: AbortSignal): Promise<TraceFormat> {
-  const names = await firstFields(path, signal);
-  const shares = traceFormats.map(({ fields, foreignFields }) => {
-    if (foreignFields.some((name) => names.includes(name))) return 0;
-    const required = Object.keys(fields).filter((name) => fields[name].required);
-    return required.filter((name) => names.includes(name)).length / required.length;
-  });
-  const best = Math.max(...shares);
-  if (best > 0.5) return traceFormats[shares.indexOf(best)];
-  throw new TraceError(
-    `${path}: unknown format: the first line has the fields ${names.join(", ") || "(none)"}; ${knownFormats}`,
-  );
+const alternativesOf = (need: FileShape["needs"][number]) => (typeof need === "string" ? [need] : need);
+
+/** The fields that a file needs and the sample lacks. */
+const missingFrom = ({ fields }: Sample, { needs }: FileShape) =>
+  needs.filter((need) => !alternativesOf(need).some((name) => fields.includes(name)));
+
+/**
+ * The format of which the sample has all fields; of several, the one with the most. If there is none, the format of which it
+ * has the largest share, more than one half, so that its reader reports the missing field.
+ */
+function recognised(sample: Sample): TraceFormat {
+  const candidates = traceFormats
+    .filter(({ shape }) => shape.kinds.includes(sample.kind))
+    .filter(({ shape }) => !shape.foreign?.some((name) => sample.fields.includes(name)))
+    .map((format) => {
+      const { needs } = format.shape;
+      const found = needs.length - missingFrom(sample, format.shape).length;
+      return { format, found, share: needs.length === 0 ? 1 : found / needs.length };
+    })
+    .sort((a, b) => b.share - a.share || b.found - a.found);
+  const [best] = candidates;
+  if (best !== undefined && best.share > 0.5) return best.format;
+  throw new TraceError(unknownFormat(sample));
 }
 
-/** Names of the fields of the first line that is not blank. */
-async function firstFields(path: string, signal?: AbortSignal): Promise<string[]> {
-  for await (const block of lineBlocks(path, signal)) {
-    while (block.next()) {
-      if (block.end === block.start) continue;
-      const text = block.text().trim();
-      if (text === "") continue;
-      if (!text.startsWith("{")) {
-        const shown = text.length > 60 ? `${text.slice(0, 60)}…` : text;
-        throw new TraceError(
-          `${path}: unknown format: line ${block.line} is ${JSON.stringify(shown)}; ${knownFormats}`,
-        );
-      }
-      const scan = new JsonLineScanner({});
-      scan.begin(block);
-      const invalid = scan.invalid();
-      if (invalid) throw invalid;
-      return Object.keys(JSON.parse(text));
-    }
-  }
-  throw new TraceError(`${path}: no requests, only blank lines`);
+const namesShown = 20;
+
+function listed(names: readonly string[]): string {
+  const shown = names.slice(0, namesShown).join(", ");
+  return names.length > namesShown ? `${shown} and ${names.length - namesShown} more` : shown || "(none)";
+}
+
+/** Lists the fields that each format needs, and those that are missing; formats of the same kind of file first. */
+function unknownFormat(sample: Sample): string {
+  const { path, kind, fields, line, lineNumber } = sample;
+  const top = fields.filter((name) => !/[.[]/.test(name));
+  const found =
+    kind === "text"
+      ? `line ${lineNumber} is ${JSON.stringify(line)}`
+      : kind === "csv"
+        ? `line ${lineNumber} has the columns ${listed(fields)}`
+        : kind === "parquet"
+          ? "Parquet"
+          : `${kindNames[kind]} with the fields ${listed(top)}`;
+  const known = traceFormats
+    .map((format) => ({ format, missing: missingFrom(sample, format.shape) }))
+    .map(({ format, missing }) => ({ format, missing, isSame: format.shape.kinds.includes(kind) }))
+    .sort((a, b) => Number(b.isSame) - Number(a.isSame) || a.missing.length - b.missing.length)
+    .map(({ format: { name, shape }, missing, isSame }) => {
+      const needs = shape.needs.map((need) => alternativesOf(need).join(" or "));
+      const file = shape.kinds.map((each) => kindNames[each]).join(" or ");
+      const foreign = shape.foreign?.filter((field) => fields.includes(field)) ?? [];
+      const lacks =
+        missing.length === 0
+          ? foreign.length > 0
+            ? ` (not with ${foreign.join(", ")})`
+            : ""
+          : missing.length === needs.length
+            ? " (all missing)"
+            : ` (missing: ${missing.map((need) => alternativesOf(need).join(" or ")).join(", ")})`;
+      return `${name} needs ${file}${needs.length > 0 ? ` with ${needs.join(", ")}` : ""}${isSame ? lacks : ""}`;
+    });
+  return `${path}: unknown format: ${found}; ${counted(known.length, "format")} are known: ${known.join("; ")}`;
 }

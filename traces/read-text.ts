@@ -1,6 +1,6 @@
 import { readFile, stat } from "node:fs/promises";
 import { InputError } from "../core/errors.ts";
-import { whyUnreadable } from "./lines.ts";
+import { whyUnreadable } from "./bytes.ts";
 
 const mostBytes = 1 << 28;
 

@@ -8,8 +8,6 @@ export const mostTokens = 2 ** 31 - 1;
 export const expectedPromptTokens = `an integer from 1 to ${mostTokens}`;
 export const expectedOutputTokens = `an integer from 0 to ${mostTokens}`;
 
-const batchRequests = 8192;
-
 /** Parses a line of a trace into a row; `scan` is at the beginning of the line. The row may be reused. */
 export interface LineReader<Name extends string> {
   readonly unitTokens: number;
@@ -33,7 +31,7 @@ export async function* requestBatches<Name extends string>(
         if (scan.isBlank) continue;
         builder.add(reader.row());
         any = true;
-        if (builder.requestCount === batchRequests) yield builder.take();
+        if (builder.isFull) yield builder.take();
       }
     }
     if (!any) throw new TraceError(`${file}: no requests, only blank lines`);

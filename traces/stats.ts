@@ -51,7 +51,7 @@ export interface TraceStats {
   readonly requestsPerSPeak: number;
   /** Undefined if the trace has no sessions. */
   readonly sessions: { readonly count: number; readonly turns: Spread } | undefined;
-  /** Undefined for a trace of token ids without `blocks`. */
+  /** Undefined for a trace of lengths, and for one of token ids without `blocks`. */
   readonly content: ContentStats | undefined;
 }
 
@@ -83,7 +83,7 @@ export function traceStats(trace: Trace, blocks: BlockColumns | undefined = ownB
 
 /** A trace's keys as blocks, if they are content ids and there are no namespaces. */
 function ownBlocks(trace: Trace): BlockColumns | undefined {
-  if (trace.unitTokens === 1 || trace.optional.namespace) return undefined;
+  if (trace.lengthsOnly || trace.unitTokens === 1 || trace.optional.namespace) return undefined;
   const promptBlocks = new Uint32Array(trace.requestCount);
   for (let r = 0; r < trace.requestCount; r++) promptBlocks[r] = trace.keyStart[r + 1] - trace.keyStart[r];
   const { unitTokens: blockTokens, keys, keyStart: start, distinctKeys: distinct } = trace;

@@ -1,7 +1,7 @@
 import { InputError } from "../core/errors.ts";
 import type { Trace, TraceRow } from "../core/trace/trace.ts";
-import type { TraceFormat } from "./format.ts";
-import { type Field, JsonLineScanner, WideIntegers } from "./json-lines.ts";
+import { nanosPer, type TimeUnit, type TraceFormat } from "./format.ts";
+import { type Field, JsonLineScanner, requiredOf, WideIntegers } from "./json-lines.ts";
 import { OptionalFields, optionalFields } from "./optional-fields.ts";
 import {
   ArrivalClock,
@@ -30,15 +30,16 @@ export const tokenIds: TraceFormat = {
   name: "token-ids",
   about: "JSON lines: arrival (ns) and the token ids of prompt and output",
   source: "LLMServingSim, github.com/casys-kaist/LLMServingSim",
-  fields: tokenIdsFields,
-  foreignFields: [],
-  open(files, { unitTokens, signal }) {
+  shape: { kinds: ["json-lines"], needs: requiredOf(tokenIdsFields) },
+  options: ["unitTokens", "timeUnit"],
+  open(files, { unitTokens, timeUnit = "ns", signal }) {
     if (unitTokens !== undefined && unitTokens !== 1)
       throw new InputError(`unit tokens is ${unitTokens}, expected 1: the keys of a token-ids trace are tokens`);
     return {
       format: "token-ids",
       files,
-      batches: (): AsyncGenerator<Trace> => requestBatches(files, new TokenIdsReader(), signal),
+      content: "tokens",
+      batches: (): AsyncGenerator<Trace> => requestBatches(files, new TokenIdsReader(timeUnit), signal),
     };
   },
 };
@@ -46,10 +47,14 @@ export const tokenIds: TraceFormat = {
 class TokenIdsReader implements LineReader<FieldName> {
   readonly unitTokens = 1;
   readonly scan = new JsonLineScanner<FieldName>(tokenIdsFields);
-  readonly #clock = new ArrivalClock(1);
+  readonly #clock: ArrivalClock;
   readonly #prompt = new WideIntegers();
   readonly #output = new WideIntegers();
   readonly #optional = new OptionalFields();
+
+  constructor(timeUnit: TimeUnit) {
+    this.#clock = new ArrivalClock(nanosPer[timeUnit]);
+  }
 
   row(): TraceRow {
     const { scan } = this;

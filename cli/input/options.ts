@@ -7,6 +7,7 @@ import type { WeightBits } from "../../engine/backend.ts";
 import { type BackendName, backendNames, backends, defaultBackend } from "../../engine/backends.ts";
 import type { Capacity } from "../../lab/run/capacity.ts";
 import { isEngine, type Target, targets } from "../../lab/run/target.ts";
+import { type TimeUnit, timeUnits } from "../../traces/format.ts";
 
 /** A parser for a whole number. @throws InputError naming the option. */
 export function wholeNumber(option: string, least: number, most = Number.MAX_SAFE_INTEGER) {
@@ -108,7 +109,17 @@ export function addTraceOptions(command: Command): Command {
   return command
     .option("--format <FORMAT>", "format of the trace, or a reader plug-in (default: detected)")
     .option("--unit <TOKENS>", "tokens per content id of the trace (default: 512)", wholeNumber("--unit", 1))
+    .option("--time-unit <UNIT>", `unit of the trace's times: ${timeUnitList} (default: the format's)`, parseTimeUnit)
+    .option("--tokenizer <FILE>", "tokenizer.json for traces of text (default: one token per byte)")
     .option("--limit <N>", "read only the first N requests", wholeNumber("--limit", 1));
+}
+
+const timeUnitList = alternatives(timeUnits);
+
+function parseTimeUnit(text: string): TimeUnit {
+  const unit = timeUnits.find((name) => name === text);
+  if (unit) return unit;
+  throw new InputError(`--time-unit is "${text}", expected ${timeUnitList}`);
 }
 
 /** The options of a run, for replay and compare. */

@@ -1,6 +1,7 @@
 import { Presets, SingleBar } from "cli-progress";
 import { grouped } from "../../core/counted.ts";
 import type { Progress as CallProgress } from "../../lab/control.ts";
+import { complain } from "./print.ts";
 
 const eraseLine = "\r\x1b[K";
 
@@ -36,6 +37,12 @@ export class Progress {
     }
     if (doing !== this.#doing || total !== this.#total) this.start(doing, total);
     this.advance(done - this.#finished);
+  };
+
+  /** Prints a remark of a library call. */
+  readonly note = (text: string): void => {
+    this.done();
+    complain(`note: ${text}`, 0);
   };
 
   /** Work of unknown length. */

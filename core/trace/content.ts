@@ -283,7 +283,11 @@ export class BlockKeys implements BlockContents {
     this.#interns ??= interns;
     if (interns !== this.#interns)
       throw new InputError("some batches of the trace have namespaces and others have none");
-    const numbered = interns ? this.#interned(trace) : this.#fromContentIds(trace);
+    const numbered = trace.lengthsOnly
+      ? this.#fromLengths(trace)
+      : interns
+        ? this.#interned(trace)
+        : this.#fromContentIds(trace);
     const columns = {
       ...numbered,
       ...(this.#generated && { generated: true }),
@@ -294,6 +298,21 @@ export class BlockKeys implements BlockContents {
       "a batch has more blocks than a 32-bit index can address; read it in smaller ones",
     );
     return columns;
+  }
+
+  /** Columns of a trace without keys: every block is new content. */
+  #fromLengths(trace: Trace): BlockColumns {
+    const n = trace.requestCount;
+    const promptBlocks = new Uint32Array(n);
+    const start = new Float64Array(n + 1);
+    for (let r = 0; r < n; r++) {
+      const blocks = trace.inputTokens[r] / this.blockTokens;
+      promptBlocks[r] = this.#wholePrompts ? Math.ceil(blocks) : Math.floor(blocks);
+      start[r + 1] = start[r] + Math.max(promptBlocks[r], this.#allBlocks(trace, r));
+    }
+    const keys = new Uint32Array(start[n]);
+    for (let i = 0; i < keys.length; i++) keys[i] = this.#distinct++;
+    return { blockTokens: this.blockTokens, keys, start, promptBlocks, distinct: this.#distinct };
   }
 
   /** Columns of a content-id trace: a block's id is that of the last unit in it. */

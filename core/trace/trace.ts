@@ -27,8 +27,16 @@ export interface Trace {
   readonly keyStart: Float64Array;
   /** One more than the largest key so far, over all batches of the source. */
   readonly distinctKeys: number;
+  /** The requests have lengths, but no keys: every block is new content. */
+  readonly lengthsOnly?: true;
   readonly optional: OptionalColumns;
 }
+
+/**
+ * What the keys of a trace are: content ids of blocks, token ids, or nothing (lengths only). A trace of lengths has no hit
+ * ratios; it can be served without a cache.
+ */
+export type TraceContent = "blocks" | "tokens" | "lengths";
 
 /** Columns that only some sources have. */
 export interface OptionalColumns {
@@ -89,8 +97,11 @@ export interface TraceRow {
 export interface TraceSource {
   /** Name of the format, a value of `--format`. */
   readonly format: string;
-  /** Input files, in order; empty for a generator. */
+  /** Input files, in order; empty for a generator. `-` is standard input, which can be read once. */
   readonly files: readonly string[];
+  readonly content: TraceContent;
+  /** Remarks about unusual contents that were read nevertheless, such as an inferred unit. Complete after the last batch. */
+  notes?(): readonly string[];
   /** @throws TraceError with file, line, what was found and what was expected. */
   batches(): AsyncIterable<Trace>;
 }
@@ -117,6 +128,9 @@ const optionalColumns = {
   markedTokens: (n: number) => new Uint32Array(n),
 } satisfies Record<RowColumn, (n: number) => Column>;
 
+const batchRequests = 8192;
+const batchKeys = 1 << 22;
+
 /** Appends rows to columns, without validation: readers validate. */
 export class TraceBuilder {
   readonly unitTokens: number;
@@ -133,10 +147,21 @@ export class TraceBuilder {
   #generatedStart = new Float64Array(1025);
   #generatedKeys: Uint32Array | undefined;
   readonly #optional = new Map<RowColumn, Column>();
+  readonly #lengthsOnly: boolean;
 
-  constructor(unitTokens: number, distinctKeys = 0) {
+  constructor(
+    unitTokens: number,
+    distinctKeys = 0,
+    { lengthsOnly = false }: { lengthsOnly?: boolean | undefined } = {},
+  ) {
     this.unitTokens = unitTokens;
     this.#distinctKeys = distinctKeys;
+    this.#lengthsOnly = lengthsOnly;
+  }
+
+  /** Whether the rows so far are enough for a batch: readers then yield `take()`, so that their memory is bounded. */
+  get isFull(): boolean {
+    return this.requestCount >= batchRequests || this.#keyCount + this.#generatedCount >= batchKeys;
   }
 
   /** Appends one request. `row` may be reused by the caller. */
@@ -187,6 +212,7 @@ export class TraceBuilder {
       keys: this.#keys.slice(0, this.#keyCount),
       keyStart: this.#keyStart.slice(0, n + 1),
       distinctKeys: this.#distinctKeys,
+      ...(this.#lengthsOnly && { lengthsOnly: true }),
       optional,
     };
     this.requestCount = this.#keyCount = this.#generatedCount = 0;
@@ -252,7 +278,7 @@ export async function readTrace(source: TraceSource, limit = Number.POSITIVE_INF
       continue;
     }
     if (!builder) {
-      builder = new TraceBuilder(batch.unitTokens);
+      builder = new TraceBuilder(batch.unitTokens, 0, batch);
       if (only) for (let r = 0; r < only.requestCount; r++) builder.add(rowOf(only, r));
     }
     const take = Math.min(left, batch.requestCount);

@@ -6,7 +6,7 @@ import { extensionLoads, type StepLoad, type StepLoadExtension } from "../../cor
 import type { StepTable } from "../../core/serving/step-table.ts";
 import { restoreCalls } from "../../engine/backends.ts";
 import { amountsOf, type Measurement } from "../../sim/cost/fit.ts";
-import { whyUnreadable } from "../../traces/lines.ts";
+import { whyUnreadable } from "../../traces/bytes.ts";
 
 /** The kind of a measurement, as in the report, which has residuals by kind: prefill, decode, mixed steps, or an interval. */
 export type MeasuredKind = "prompts" | "answers" | "both" | "first token" | "later tokens";

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
 import { InputError } from "../../core/errors.ts";
-import { whyUnreadable } from "../../traces/lines.ts";
+import { whyUnreadable } from "../../traces/bytes.ts";
 
 /** The engine of a recorded run, as far as its decisions and times depend on it. */
 export interface RecordedEngine {

@@ -5,7 +5,7 @@ import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import { hardwareNamed } from "../../sim/cost/hardware.ts";
 import { modelNamed } from "../../sim/cost/models.ts";
-import { whyUnreadable } from "../../traces/lines.ts";
+import { whyUnreadable } from "../../traces/bytes.ts";
 import { readTextFile } from "../../traces/read-text.ts";
 import { profilesFolder } from "../package.ts";
 

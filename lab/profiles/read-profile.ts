@@ -6,7 +6,7 @@ import { InputError } from "../../core/errors.ts";
 import { Curve } from "../../sim/cost/profile/curve.ts";
 import type { ExpertTimes, OperatorProfile } from "../../sim/cost/profile/profile.ts";
 import { Surface } from "../../sim/cost/profile/surface.ts";
-import { whyUnreadable } from "../../traces/lines.ts";
+import { whyUnreadable } from "../../traces/bytes.ts";
 import type { ProfileFolder } from "./catalogue.ts";
 
 const unzip = promisify(gunzip);

@@ -6,7 +6,7 @@ import { restoreCalls } from "../../engine/backends.ts";
 import { costFromText } from "../../sim/cost/cost-file.ts";
 import { Recorded, type RecordedSteps } from "../../sim/cost/recorded.ts";
 import type { SimulationConfig } from "../../sim/simulation.ts";
-import { whyUnreadable } from "../../traces/lines.ts";
+import { whyUnreadable } from "../../traces/bytes.ts";
 import { readTextFile } from "../../traces/read-text.ts";
 import type { CostPlugin } from "../user-plugins/kinds.ts";
 import { isProgram } from "../user-plugins/plugin-file.ts";

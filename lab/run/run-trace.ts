@@ -154,7 +154,7 @@ export async function runTrace(
 
   let live: LiveRun | undefined;
   try {
-    const read = await opened(source, options);
+    const read = await opened(source, options, { lengths: target === "sim" && parts.index.storesNothing === true });
     const input = { ...read, trace: withLoad(read.trace, options) };
     const { trace } = input;
     checkWarmup(warmup, trace);

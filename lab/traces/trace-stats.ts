@@ -15,6 +15,8 @@ export interface TraceStatsDocument extends Omit<TraceStats, "requestsPerSMean" 
   readonly schema: "trace-stats/1";
   readonly files: readonly string[];
   readonly format: string;
+  /** Remarks about the trace, if there are any, such as an inferred unit. */
+  readonly notes?: readonly string[];
   readonly requestsPerSMean: number | null;
   readonly sessions: NonNullable<TraceStats["sessions"]> | null;
   readonly content:
@@ -36,17 +38,22 @@ export interface DescribedTrace {
  * @throws InputError, TraceError naming file and line, Interrupted
  */
 export async function traceStats(source: TraceChoice, options: TraceStatsOptions = {}): Promise<DescribedTrace> {
-  const input = await opened(source, options);
+  const input = await opened(source, options, { lengths: true });
   const { trace, files, format } = input;
   options.progress?.({ doing: "counting", done: 0 });
   await yieldToEvents(options.signal);
   const parts = await partsNamed(defaultParts, {});
   const blockTokens = blockTokensFor(trace, options.blockSize);
-  const stats = statsOf(trace, CacheReplay.blockKeys({ ...parts, blockTokens, blocks: undefined, seed: 1 }, trace));
+  const stats = statsOf(
+    trace,
+    trace.lengthsOnly ? undefined : CacheReplay.blockKeys({ ...parts, blockTokens, blocks: undefined, seed: 1 }, trace),
+  );
+  const { notes = [] } = input;
   const { requestsPerSMean = null, sessions = null, content } = stats;
   const report: TraceStatsDocument = {
     ...{ schema: "trace-stats/1", files, format },
     ...stats,
+    ...(notes.length > 0 && { notes }),
     ...{ requestsPerSMean, sessions },
     content: content ? { ...content, reuseDistanceBlocks: content.reuseDistanceBlocks ?? null } : null,
   };

@@ -36,9 +36,12 @@ export interface ReaderPlugin {
   readonly source?: string;
   /**
    * Opens files that are read in order, as one trace. `batches` yields traces that one `TraceBuilder` makes; an error in a file is
-   * thrown as a TraceError that names file and line.
+   * thrown as a TraceError that names file and line. `content` is "lengths" if the requests have no keys.
    */
-  open(files: readonly string[], options: OpenTraceOptions): Pick<TraceSource, "batches">;
+  open(
+    files: readonly string[],
+    options: OpenTraceOptions,
+  ): Pick<TraceSource, "batches" | "notes"> & Partial<Pick<TraceSource, "content">>;
 }
 
 /** The kinds of plug-ins that users may write, each in a file or as a value. */
@@ -204,9 +207,12 @@ export const kinds: { readonly [K in PluginKind]: Kind<Plugins[K]> } = {
           {
             noun: "trace source",
             required: ["batches"],
+            optional: ["notes"],
+            flags: ["content"],
           },
         );
-        return { batches: () => guardedBatches(made, guard) };
+        const { content, notes } = made;
+        return { batches: () => guardedBatches(made, guard), ...(content && { content }), ...(notes && { notes }) };
       },
     }),
   },

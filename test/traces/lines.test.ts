@@ -62,7 +62,7 @@ test("the reason is reported for a file that cannot be read", async () => {
     "empty.gz: the file is empty, expected a trace",
   );
   expect(await failureOf(() => linesOf("/dev/null"))).toBe(
-    "/dev/null: is not a regular file, expected one (save a pipe's output to a file first)",
+    "/dev/null: is not a regular file, expected one (pass - to read a pipe as standard input)",
   );
 });
 

@@ -91,6 +91,7 @@ test("a file appears only when it is complete", async () => {
   const source = {
     format: "broken",
     files: [],
+    content: "blocks" as const,
     async *batches() {
       yield await readTrace(chatSource({ requests: 10 }));
       throw new Error("the source broke");

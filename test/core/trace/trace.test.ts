@@ -56,6 +56,7 @@ function sourceOf(rows: readonly TraceRow[], batchOf: number): TraceSource {
   return {
     format: "test",
     files: [],
+    content: "tokens",
     async *batches() {
       const builder = new TraceBuilder(16);
       for (const row of rows) {
