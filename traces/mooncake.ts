@@ -1,8 +1,10 @@
+import { counted } from "../core/counted.ts";
 import { InputError } from "../core/errors.ts";
 import { grown } from "../core/grown.ts";
 import type { Trace, TraceRow } from "../core/trace/trace.ts";
+import { shownPath } from "./bytes.ts";
 import { DenseIds } from "./dense-ids.ts";
-import { nanosPer, type TimeUnit, type TraceFormat } from "./format.ts";
+import { Notes, nanosPer, type TimeUnit, type TraceFormat } from "./format.ts";
 import { type Field, JsonLineScanner, requiredOf, WideIntegers } from "./json-lines.ts";
 import { lineBlocks } from "./lines.ts";
 import { OptionalFields, optionalFields } from "./optional-fields.ts";
@@ -18,6 +20,8 @@ import {
 const defaultUnitTokens = 512;
 const sampleRequests = 100;
 const largestUnitBits = 20;
+/** A unit is reported as inferred if the largest that fits the lengths exceeds the smallest by this factor. */
+const ambiguousUnits = 1.25;
 
 /**
  * The format's own fields, then fields that other tools add and that `writeMooncake` uses for columns without a field in
@@ -54,14 +58,16 @@ export const mooncake: TraceFormat = {
   open(files, { unitTokens, timeUnit = "ms", signal }) {
     if (unitTokens !== undefined && !(Number.isInteger(unitTokens) && unitTokens >= 2 && unitTokens <= mostTokens))
       throw new InputError(`unit tokens is ${unitTokens}, expected an integer from 2 to ${mostTokens}`);
+    const notes = new Notes();
     return {
       format: "mooncake",
       files,
       content: "blocks",
+      notes: notes.all,
       async *batches(): AsyncGenerator<Trace> {
         yield* requestBatches(
           files,
-          new MooncakeReader(unitTokens ?? (await findUnitTokens(files[0], signal)), timeUnit),
+          new MooncakeReader(unitTokens ?? (await findUnitTokens(files[0], notes, signal)), timeUnit),
           signal,
         );
       },
@@ -73,13 +79,22 @@ export const mooncake: TraceFormat = {
  * Tokens of a hash id: the field `block_size` if present, else 512, unless the first requests contradict 512 and agree on
  * another power of two. More than one id per request fits at most one power of two; requests of one block decide nothing.
  */
-async function findUnitTokens(file: string, signal?: AbortSignal): Promise<number> {
+async function findUnitTokens(file: string, notes: Notes, signal?: AbortSignal): Promise<number> {
   const { lengths, blockSize } = await firstLengths(file, signal);
   if (blockSize !== undefined) return blockSize;
-  const fits = (unit: number) => lengths.every(([tokens, ids]) => Math.ceil(tokens / unit) === ids);
-  if (lengths.every(([, ids]) => ids <= 1)) return defaultUnitTokens;
+  // The lengths fit units from `least` to `most` tokens.
+  const least = Math.max(2, ...lengths.map(([tokens, ids]) => Math.ceil(tokens / ids)));
+  const most = Math.min(...lengths.map(([tokens, ids]) => (ids > 1 ? Math.ceil(tokens / (ids - 1)) - 1 : Infinity)));
+  const fits = (unit: number) => unit >= least && unit <= most;
   const powers = Array.from({ length: largestUnitBits }, (_, i) => 2 ** (i + 1));
-  return fits(defaultUnitTokens) ? defaultUnitTokens : (powers.find(fits) ?? defaultUnitTokens);
+  if (fits(defaultUnitTokens) || most === Infinity) return defaultUnitTokens;
+  const unit = powers.find(fits);
+  if (unit !== undefined && most > least * ambiguousUnits)
+    notes.add(
+      `${shownPath(file)}: hash ids are read as blocks of ${unit} tokens, but the first ${counted(lengths.length, "request")} ` +
+        `would fit any size from ${least} to ${most}; --unit states the size`,
+    );
+  return unit ?? defaultUnitTokens;
 }
 
 interface FirstLengths {
