@@ -1,4 +1,4 @@
-import { assert, InputError } from "../core/errors.ts";
+import { InputError, InvariantError } from "../core/errors.ts";
 import { Serving, type ServingConfig } from "../core/serving/serving.ts";
 import type { BlockColumns } from "../core/trace/content.ts";
 import type { Nanos, Trace } from "../core/trace/trace.ts";
@@ -46,7 +46,9 @@ export class Simulation extends Serving<VirtualSteps> {
         for (const replica of this.replicas) replica.addLevelsUntil(this.nowNs);
         return false;
       }
-      assert(nowNs >= this.nowNs, `an event at ${nowNs} ns is before the present time, ${this.nowNs} ns`);
+      // Not `assert`, which would build its message at every event.
+      if (nowNs < this.nowNs)
+        throw new InvariantError(`an event at ${nowNs} ns is before the present time, ${this.nowNs} ns`);
       if (nowNs > Number.MAX_SAFE_INTEGER)
         throw new InputError("the simulation reaches 104 days (2^53 ns), after which times are not exact");
       this.nowNs = nowNs;

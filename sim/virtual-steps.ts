@@ -1,9 +1,9 @@
-import { assert, InputError } from "../core/errors.ts";
+import { InputError, InvariantError } from "../core/errors.ts";
 import type { StepRunner } from "../core/serving/serving.ts";
 import type { StepLoad } from "../core/serving/step-load.ts";
 import type { TimedReplica } from "../core/serving/timed-replica.ts";
 import type { Nanos } from "../core/trace/trace.ts";
-import type { CostModel } from "./cost/cost-model.ts";
+import type { CostModel, DecodeSteps } from "./cost/cost-model.ts";
 import { type DraftCost, DraftTime } from "./draft-cost.ts";
 
 /** Most steps that are repeated at once: the length of the buffer of their ends. */
@@ -23,6 +23,7 @@ export class VirtualSteps implements StepRunner {
   readonly #cost: CostModel;
   readonly #mayRepeat: boolean;
   readonly #endsNs = new Float64Array(mostRepeated);
+  readonly #everyStep: EveryStep;
   /** Sequences whose window is not full yet, as counted by `#stepsInWindow`. */
   #growing = 0;
 
@@ -36,6 +37,7 @@ export class VirtualSteps implements StepRunner {
       );
     this.#draft = draft && new DraftTime(draft, cost);
     this.#cost = cost;
+    this.#everyStep = new EveryStep(cost);
     this.windowTokens = cost.windowTokens;
     this.calls = cost.calls;
     // An engine that divides steps into calls may divide them in another way with every token.
@@ -69,23 +71,25 @@ export class VirtualSteps implements StepRunner {
     const growing = windowTokens === undefined ? load.decodeTokens : this.#growing;
     // The last step's copies and swaps are not repeated.
     load.copiedBlocks = load.swappedTokens = 0;
+    const durations = this.#cost.decodeSteps?.(load) ?? this.#everyStep.of(load);
+    const { decodeContextTokens, longestDecodeTokens, decodeWindowTokens, decodeTokens } = load;
     const endsNs = this.#endsNs;
     let endNs = nowNs;
     let steps = 0;
-    for (; steps < most; steps++) {
-      load.decodeContextTokens += load.decodeTokens;
-      load.longestDecodeTokens++;
-      load.decodeWindowTokens += growing;
-      const next = endNs + this.#stepNs(load);
-      if (next > horizonNs) {
-        load.decodeContextTokens -= load.decodeTokens;
-        load.longestDecodeTokens--;
-        load.decodeWindowTokens -= growing;
-        break;
-      }
+    for (let step = 1; step <= most; step++) {
+      const durationNs = durations.ns(
+        decodeContextTokens + step * decodeTokens,
+        longestDecodeTokens + step,
+        decodeWindowTokens + step * growing,
+      );
+      const next = endNs + (isDuration(durationNs) ? durationNs : this.#refuse(durationNs));
+      if (next > horizonNs) break;
       endNs = next;
-      endsNs[steps] = endNs;
+      endsNs[steps++] = endNs;
     }
+    load.decodeContextTokens = decodeContextTokens + steps * decodeTokens;
+    load.longestDecodeTokens = longestDecodeTokens + steps;
+    load.decodeWindowTokens = decodeWindowTokens + steps * growing;
     if (steps === 0) return nowNs;
     replica.repeatStep(nowNs, steps, endsNs);
     return endNs;
@@ -104,11 +108,41 @@ export class VirtualSteps implements StepRunner {
   }
 
   #stepNs(load: Readonly<StepLoad>): Nanos {
-    const cost = this.#cost;
-    const durationNs = cost.stepNs(load);
+    const durationNs = this.#cost.stepNs(load);
+    return isDuration(durationNs) ? durationNs : this.#refuse(durationNs);
+  }
+
+  #refuse(durationNs: number): never {
     if (durationNs > Number.MAX_SAFE_INTEGER)
-      throw new InputError(`cost model ${cost.name}: a step takes ${durationNs} ns, more than 2^53 ns (104 days)`);
-    assert(Number.isInteger(durationNs) && durationNs > 0, () => `a step takes ${durationNs} ns`);
-    return durationNs;
+      throw new InputError(
+        `cost model ${this.#cost.name}: a step takes ${durationNs} ns, more than 2^53 ns (104 days)`,
+      );
+    throw new InvariantError(`a step takes ${durationNs} ns`);
+  }
+}
+
+const isDuration = (ns: number) => ns > 0 && Number.isSafeInteger(ns);
+
+/** Repeated steps of a cost model without `decodeSteps`. */
+class EveryStep implements DecodeSteps {
+  readonly #cost: CostModel;
+  #load: StepLoad | undefined;
+
+  constructor(cost: CostModel) {
+    this.#cost = cost;
+  }
+
+  /** `load` is changed with every step. */
+  of(load: StepLoad): this {
+    this.#load = load;
+    return this;
+  }
+
+  ns(contextTokens: number, longestTokens: number, windowTokens: number): Nanos {
+    const load = this.#load!;
+    load.decodeContextTokens = contextTokens;
+    load.longestDecodeTokens = longestTokens;
+    load.decodeWindowTokens = windowTokens;
+    return this.#cost.stepNs(load);
   }
 }

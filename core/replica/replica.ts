@@ -159,11 +159,15 @@ export class Replica implements SchedulerContext, ReplicaView {
     do {
       this.#fetches = false;
       this.#limit = undefined;
-      this.#inputs.validity = this.#scheduler.plan(this) ?? undefined;
+      this.#inputs.planned(this.#scheduler.plan(this) ?? undefined);
       // A scheduler that gives prefill priority returns after these admissions, which compute nothing.
     } while (this.#fetches && this.#plan.isEmpty && this.running.length > 0);
-    this.waitsFor = this.#waiting.count === 0 ? undefined : (this.#limit ?? "scheduler");
+    this.#readLimit();
     return this.#plan;
+  }
+
+  #readLimit(): void {
+    this.waitsFor = this.#waiting.count === 0 ? undefined : (this.#limit ?? "scheduler");
   }
 
   /** The KV of the request has arrived from its prefill replica: it runs from now on. */
@@ -263,12 +267,13 @@ export class Replica implements SchedulerContext, ReplicaView {
   /** Commits `steps` repetitions of the last step; `endsNs[0 .. steps)` are their end times. */
   repeat(steps: number, endsNs: Float64Array): void {
     const { running } = this;
-    for (let i = 0; i < steps; i++) this.#log?.step(endsNs[i], running.length, running.length);
+    if (this.#log) for (let i = 0; i < steps; i++) this.#log.step(endsNs[i], running.length, running.length);
     for (const sequence of running) {
       sequence.computedTokens += steps;
       sequence.generatedTokens += steps;
     }
     this.#scheduler.repeated?.(steps);
+    this.#readLimit();
   }
 
   /**

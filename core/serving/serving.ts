@@ -20,6 +20,7 @@ import { Disaggregation, type DisaggregationConfig, type TransferTable } from ".
 import { EventQueue } from "./event-queue.ts";
 import { Network, type RoundTrips } from "./network.ts";
 import { fanOut, type StepObserver } from "./observers.ts";
+import { ReplicaList } from "./replica-list.ts";
 import type { StepLoadExtension } from "./step-load.ts";
 import { TimeSeries } from "./time-series.ts";
 import { type DisaggregatedListener, TimedReplica } from "./timed-replica.ts";
@@ -105,8 +106,9 @@ export abstract class Serving<Runner extends StepRunner> {
   /** With disaggregation: requests with a first token that no decode replica has admitted or refused. */
   readonly #fetching = new Set<number>();
   /** Replicas that may plan a step now. */
-  readonly #ready: TimedReplica[] = [];
-  readonly #stepped: TimedReplica[] = [];
+  readonly #ready = new ReplicaList();
+  /** Replicas whose step ends now. */
+  readonly #stepped = new ReplicaList();
   /** The replicas that the router chooses from, and with disaggregation those of the decode router. */
   #views: readonly TimedReplica["replica"][] = [];
   #decodeViews: readonly TimedReplica["replica"][] = [];
@@ -146,23 +148,22 @@ export abstract class Serving<Runner extends StepRunner> {
 
   /** Whether a replica may plan a step at the present time. */
   protected get isReady(): boolean {
-    return this.#ready.length > 0;
+    return this.#ready.count > 0;
   }
 
   /** Ends the steps that end at `nowNs`. */
   protected endSteps(nowNs: Nanos): void {
     if (this.#steps.nextNs !== nowNs) return;
     const stepped = this.#stepped;
-    while (this.#steps.nextNs === nowNs) stepped.push(this.replicas[this.#steps.pop()]);
-    if (stepped.length > 1) stepped.sort(byNumber);
-    for (const replica of stepped) this.endStep(replica, nowNs);
-    stepped.length = 0;
+    while (this.#steps.nextNs === nowNs) stepped.add(this.replicas[this.#steps.pop()]);
+    for (let i = 0; i < stepped.count; i++) this.endStep(stepped.at(i), nowNs);
+    stepped.clear();
   }
 
   /** Ends a replica's step; `finished` as in `StepResult`. */
   protected endStep(replica: TimedReplica, nowNs: Nanos, finished?: readonly boolean[]): void {
     replica.endStep(nowNs, finished);
-    this.#setReady(replica);
+    this.#ready.add(replica);
   }
 
   /** Delivers messages and submits the requests that arrive until `nowNs`, that time included, each at its own time. */
@@ -181,24 +182,23 @@ export abstract class Serving<Runner extends StepRunner> {
   /** Starts the next step of every replica that may plan one. */
   protected startSteps(nowNs: Nanos): void {
     const ready = this.#ready;
-    if (this.#config.lockstep && ready.length > 0) {
+    if (this.#config.lockstep && ready.count > 0) {
       this.#startTogether(nowNs);
       return;
     }
-    if (ready.length > 1) ready.sort(byNumber);
-    for (let i = 0; i < ready.length; i++) {
-      const replica = ready[i];
+    for (let i = 0; i < ready.count; i++) {
+      const replica = ready.at(i);
       const { number } = replica;
-      const endNs = this.runners[number].start(replica, nowNs, this.#horizonNs(nowNs, i === ready.length - 1));
+      const endNs = this.runners[number].start(replica, nowNs, this.#horizonNs(nowNs, i === ready.count - 1));
       if (endNs !== undefined) this.#steps.push(endNs, number);
     }
-    ready.length = 0;
+    ready.clear();
   }
 
   /** Replicas that become ready during a step of the others begin with the next one. */
   #startTogether(nowNs: Nanos): void {
     const { replicas } = this;
-    this.#ready.length = 0;
+    this.#ready.clear();
     if (replicas.some(({ isBusy }) => isBusy)) return;
     const endNs = this.runners[0].startTogether!(replicas, nowNs);
     if (endNs === undefined) return;
@@ -297,7 +297,7 @@ export abstract class Serving<Runner extends StepRunner> {
     batch.received(row, nowNs);
     const replica = this.replicas[batch.outcomes.replica[row]];
     replica.submit(this.#prefillRequest(batch, row), nowNs);
-    if (!replica.isBusy) this.#setReady(replica);
+    if (!replica.isBusy) this.#ready.add(replica);
   }
 
   /** The request as the replica gets it that computes its prompt. */
@@ -320,7 +320,7 @@ export abstract class Serving<Runner extends StepRunner> {
     const batch = this.arrivals.batchOf(id);
     const replica = this.#decodeReplicaOf(id);
     replica.submitPrefilled(batch.request(id - batch.firstId), nowNs);
-    if (!replica.isBusy) this.#setReady(replica);
+    if (!replica.isBusy) this.#ready.add(replica);
   }
 
   #beginTransfer(id: number, nowNs: Nanos): void {
@@ -335,7 +335,7 @@ export abstract class Serving<Runner extends StepRunner> {
     this.#releasePrefilled(id, nowNs);
     const replica = this.#decodeReplicaOf(id);
     replica.received(id, nowNs);
-    if (!replica.isBusy) this.#setReady(replica);
+    if (!replica.isBusy) this.#ready.add(replica);
   }
 
   /** The prefill replica releases the blocks of the request. */
@@ -343,17 +343,13 @@ export abstract class Serving<Runner extends StepRunner> {
     const batch = this.arrivals.batchOf(id);
     const replica = this.replicas[batch.outcomes.replica[id - batch.firstId]];
     replica.release(id, nowNs);
-    if (!replica.isBusy) this.#setReady(replica);
+    if (!replica.isBusy) this.#ready.add(replica);
   }
 
   #decodeReplicaOf(id: number): TimedReplica {
     const number = this.#disaggregation!.decodeReplicaOf(id);
     assert(number !== undefined, "a request has no decode replica");
     return this.replicas[number];
-  }
-
-  #setReady(replica: TimedReplica): void {
-    if (!this.#ready.includes(replica)) this.#ready.push(replica);
   }
 
   /**
@@ -471,5 +467,3 @@ function checkRoute(number: number, replicas: number): void {
   if (Number.isInteger(number) && number >= 0 && number < replicas) return;
   throw new PolicyError(`the router chose replica ${number} of ${replicas}`);
 }
-
-const byNumber = (a: TimedReplica, b: TimedReplica) => a.number - b.number;

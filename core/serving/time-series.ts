@@ -113,11 +113,15 @@ export class TimeSeries {
     const { startNs } = this;
     this.#reach(endsNs[count - 1] - startNs + 1);
     const { intervalNs, counts } = this;
-    for (let step = 0; step < count; step++) {
+    for (let step = 0; step < count; ) {
       const i = Math.floor((endsNs[step] - startNs) / intervalNs);
-      counts.steps[i]++;
-      counts.computedTokens[i] += computedTokens;
-      counts.generatedTokens[i] += generatedTokens;
+      const intervalEndNs = startNs + (i + 1) * intervalNs;
+      const first = step;
+      do step++;
+      while (step < count && endsNs[step] < intervalEndNs);
+      counts.steps[i] += step - first;
+      counts.computedTokens[i] += (step - first) * computedTokens;
+      counts.generatedTokens[i] += (step - first) * generatedTokens;
     }
   }
 

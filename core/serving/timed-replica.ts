@@ -78,7 +78,7 @@ export class TimedReplica {
   };
   #levelsSinceNs = 0;
   /** Values of the cache's counters that are in the series. */
-  readonly #reported = { lookupTokens: 0, hitTokens: 0, evictedBlocks: 0, preemptions: 0 };
+  readonly #reported = noCounts();
   readonly #endNs = new Float64Array(1);
   #plan: StepPlan | undefined;
   /** Whether no request has arrived since the last step ended; only then the next step may repeat that step. */
@@ -166,7 +166,7 @@ export class TimedReplica {
     // The whole duration of a running step is added at its end; the part before `nowNs` is subtracted here.
     this.busyNs = this.#plan === undefined ? 0 : this.#startedNs - nowNs;
     for (const limit of admissionLimits) this.waitNs[limit] = 0;
-    for (const name of seriesCounters) this.#reported[name] = 0;
+    Object.assign(this.#reported, noCounts());
   }
 
   /** Plans the next step, which then runs; undefined if the plan is empty. */
@@ -299,26 +299,32 @@ export class TimedReplica {
     this.#addCounters(nowNs);
   }
 
-  /** Adds the growth of the cache's counters since the last call to the series. */
+  /** Adds the growth of the cache's counters since the last call to the series; after most steps none has changed. */
   #addCounters(nowNs: Nanos): void {
-    const { counters } = this.cache;
+    const { series } = this.#parts;
+    // Fixed names, unlike names in a loop, are compiled to plain loads.
+    const { lookupTokens, hitTokens, evictedBlocks, preemptions } = this.cache.counters;
     const reported = this.#reported;
-    // After most steps none has changed. Fixed names, unlike names in a loop, are compiled to plain loads.
-    if (
-      counters.lookupTokens === reported.lookupTokens &&
-      counters.hitTokens === reported.hitTokens &&
-      counters.evictedBlocks === reported.evictedBlocks &&
-      counters.preemptions === reported.preemptions
-    )
-      return;
-    for (const name of seriesCounters) {
-      this.#parts.series.add(name, nowNs, counters[name] - reported[name]);
-      reported[name] = counters[name];
+    if (lookupTokens !== reported.lookupTokens) {
+      series.add("lookupTokens", nowNs, lookupTokens - reported.lookupTokens);
+      reported.lookupTokens = lookupTokens;
+    }
+    if (hitTokens !== reported.hitTokens) {
+      series.add("hitTokens", nowNs, hitTokens - reported.hitTokens);
+      reported.hitTokens = hitTokens;
+    }
+    if (evictedBlocks !== reported.evictedBlocks) {
+      series.add("evictedBlocks", nowNs, evictedBlocks - reported.evictedBlocks);
+      reported.evictedBlocks = evictedBlocks;
+    }
+    if (preemptions !== reported.preemptions) {
+      series.add("preemptions", nowNs, preemptions - reported.preemptions);
+      reported.preemptions = preemptions;
     }
   }
 }
 
-const seriesCounters = ["lookupTokens", "hitTokens", "evictedBlocks", "preemptions"] as const;
+const noCounts = () => ({ lookupTokens: 0, hitTokens: 0, evictedBlocks: 0, preemptions: 0 });
 
 const noWaits = (): Record<AdmissionLimit, Nanos> => ({
   "max-num-seqs": 0,

@@ -134,7 +134,7 @@ export class ContinuousBatching implements Scheduler {
   }
 
   #resetUnseen(): void {
-    this.#unseen.clear();
+    if (this.#unseen.size > 0) this.#unseen.clear();
     this.#justFinished = 0;
   }
 

@@ -34,10 +34,11 @@ export class AttentionTime {
   /** Heads with tiles of their own, and tokens of a sequence in a tile. */
   readonly #tileHeads: number;
   readonly #tileTokens: number;
-  /** Nanoseconds per key of a tile, per token of KV that is read, and per key of a decode's arithmetic in its own kernel. */
+  /** Nanoseconds per key of a tile, and per token of KV that is read. */
   readonly #keyNs: number;
   readonly #readNs: number;
-  readonly #decodeKeyNs: number;
+  /** Nanoseconds per token of a decode's context in its own kernel, which is limited by arithmetic or by reading. */
+  readonly decodeTokenNs: number;
   /** Query heads that read the same KV in tiles of their own, and the tokens of KV of one head that fit into the cache. */
   readonly #readers: number;
   readonly #cachedTokens: number;
@@ -63,7 +64,7 @@ export class AttentionTime {
     this.#readNs = kvBytes / bytesPerNs;
     // Latent attention computes on the latent vector itself, which all heads share.
     const perKey = latentDim === undefined ? keyDim + valueDim : kvNumbers + latentDim;
-    this.#decodeKeyNs = (2 * heads * perKey) / flops;
+    this.decodeTokenNs = Math.max(this.#readNs, (2 * heads * perKey) / flops);
     this.#readers = hardware.attentionTile === "head" ? heads / kvHeads : 1;
     this.#cachedTokens = (hardware.cacheBytes * kvHeads) / kvBytes;
   }
@@ -76,11 +77,14 @@ export class AttentionTime {
     return Math.max(decodeNs, this.#mixedNs(load, load.decodeTokens, load.decodeContextTokens));
   }
 
-  #decodeNs(decodes: number, contextTokens: number): number {
-    if (decodes === 0) return 0;
+  /** Decodes without prefill take this time, and `decodeTokenNs` per token of context. */
+  decodeStartNs(decodes: number): number {
     const { decodeUs, decodeTileUs } = this.#efficiency;
-    const startNs = 1e3 * (decodeUs + (decodes * this.#kvHeads * decodeTileUs) / this.#units);
-    return startNs + contextTokens * Math.max(this.#readNs, this.#decodeKeyNs);
+    return 1e3 * (decodeUs + (decodes * this.#kvHeads * decodeTileUs) / this.#units);
+  }
+
+  #decodeNs(decodes: number, contextTokens: number): number {
+    return decodes === 0 ? 0 : this.decodeStartNs(decodes) + contextTokens * this.decodeTokenNs;
   }
 
   #mixedNs(load: Readonly<AttentionLoad>, decodes: number, decodeContext: number): number {

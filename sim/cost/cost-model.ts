@@ -1,6 +1,12 @@
 import type { StepLoad, StepLoadExtension } from "../../core/serving/step-load.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 
+/** Successive steps that decode the same sequences, prepared so that a step costs little time to compute. */
+export interface DecodeSteps {
+  /** Duration of the step with these `decodeContextTokens`, `longestDecodeTokens` and `decodeWindowTokens`. */
+  ns(contextTokens: number, longestTokens: number, windowTokens: number): Nanos;
+}
+
 /**
  * The duration of a step: a pure function of its load (except for `recorded`, which reads a list), in whole nanoseconds, at least
  * 1, so that every step advances the time.
@@ -16,6 +22,11 @@ export interface CostModel {
   readonly inOrder?: true;
   /** Duration of a step with this load, in whole nanoseconds, at least 1. */
   stepNs(load: Readonly<StepLoad>): Nanos;
+  /**
+   * Durations of steps that differ from `load` in their contexts only, equal to those of `stepNs`. `load` has decodes and nothing
+   * else. The result is valid until the next call. Absent: `stepNs` is called for each step.
+   */
+  decodeSteps?(load: Readonly<StepLoad>): DecodeSteps;
   /** Duration of a step of several replicas together, in whole nanoseconds; absent: that of the slowest one. */
   togetherNs?(loads: readonly Readonly<StepLoad>[]): Nanos;
 }

@@ -11,6 +11,7 @@ import { kvTokenBytes } from "./kv-bytes.ts";
 import { layerKernels, layerMatrices } from "./layer-operators.ts";
 import { MatrixTime } from "./matrix-time.ts";
 import { expertLayers, type ModelShape } from "./model-shape.ts";
+import { RooflineDecodes } from "./roofline-decodes.ts";
 import { touchedExperts } from "./touched-experts.ts";
 
 export interface RooflineOptions {
@@ -55,6 +56,7 @@ export class Roofline implements DividedCost {
   readonly #copyNs: number;
   readonly #swapNs: number;
   readonly #load: AttentionLoad;
+  readonly #decodes: RooflineDecodes;
 
   constructor(options: RooflineOptions) {
     const { shape, hardware, blockTokens, tensorParallel = 1, dataParallel = 1 } = options;
@@ -77,6 +79,8 @@ export class Roofline implements DividedCost {
     const kvBytes = kvTokenBytes(shape, kvNumberBytes, tensorParallel);
     this.#copyNs = (2 * blockTokens * kvBytes) / ((hardware.memoryBytesPerS * efficiency.memory) / 1e9);
     this.#swapNs = kvBytes / ((hardware.hostBytesPerS * efficiency.links) / 1e9);
+    const { decodeTokenNs } = this.#attention;
+    this.#decodes = new RooflineDecodes(this.#fullLayers, shape.window, efficiency.skew, decodeTokenNs);
     this.#load = {
       ...{ prefillSequences: 0, prefillTokens: 0, prefillPairs: 0, prefillContextTokens: 0 },
       ...{ decodeTokens: 0, decodeContextTokens: 0 },
@@ -88,6 +92,17 @@ export class Roofline implements DividedCost {
     return Math.max(1, Math.round(ns));
   }
 
+  decodeSteps(load: Readonly<StepLoad>): RooflineDecodes {
+    const { decodeTokens, logits } = load;
+    const steps = this.#decodes;
+    steps.decodes = decodeSequences(load);
+    steps.startNs = this.#attention.decodeStartNs(steps.decodes);
+    steps.denseNs = 1e3 * this.#efficiency.stepUs + this.#denseOf(decodeTokens);
+    steps.logitsNs = this.#logitsOf(logits);
+    steps.expertsNs = this.expertsNs(decodeTokens);
+    return steps;
+  }
+
   expertsNs(tokens: number): number {
     if (tokens === 0 || this.#experts === undefined) return 0;
     const touched = this.#touched[Math.min(tokens, this.#touched.length - 1)];
@@ -95,12 +110,17 @@ export class Roofline implements DividedCost {
   }
 
   withoutExpertsNs(load: Readonly<StepLoad>, paddedTokens: number): number {
-    const { logits } = load;
     const tokens = Math.max(load.prefillTokens + load.decodeTokens, paddedTokens);
-    let ns = 1e3 * this.#efficiency.stepUs + load.copiedBlocks * this.#copyNs + load.swappedTokens * this.#swapNs;
-    if (tokens > 0) ns += tokens < this.#dense.length ? this.#dense[tokens] : this.#denseNs(tokens);
-    ns += this.#allAttentionNs(load);
-    return ns + (logits < this.#logits.length ? this.#logits[logits] : this.#logitsNs(logits));
+    const ns = 1e3 * this.#efficiency.stepUs + load.copiedBlocks * this.#copyNs + load.swappedTokens * this.#swapNs;
+    return ns + this.#denseOf(tokens) + this.#allAttentionNs(load) + this.#logitsOf(load.logits);
+  }
+
+  #denseOf(tokens: number): number {
+    return tokens < this.#dense.length ? this.#dense[tokens] : this.#denseNs(tokens);
+  }
+
+  #logitsOf(logits: number): number {
+    return logits < this.#logits.length ? this.#logits[logits] : this.#logitsNs(logits);
   }
 
   #allAttentionNs(from: Readonly<StepLoad>): number {

@@ -152,8 +152,8 @@ export function everythingOf(simulation: Simulation) {
     intervals: series.count,
     levels: Object.fromEntries(levelNames.map((name) => [name, [...series.levels[name].subarray(0, series.count)]])),
     counts: Object.fromEntries(countNames.map((name) => [name, [...series.counts[name].subarray(0, series.count)]])),
-    replicas: replicas.map(({ stepCount, busyNs, refusals, cache: { counters } }) => ({
-      ...{ stepCount, busyNs, refusals: [...refusals] },
+    replicas: replicas.map(({ stepCount, busyNs, waitNs, lastWaitNs, refusals, cache: { counters } }) => ({
+      ...{ stepCount, busyNs, waitNs, lastWaitNs, refusals: [...refusals] },
       ...counters,
       missTokens: [...counters.missTokens],
     })),

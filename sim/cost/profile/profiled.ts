@@ -8,6 +8,7 @@ import { kvTokenBytes } from "../kv-bytes.ts";
 import { expertLayers, type ModelShape } from "../model-shape.ts";
 import { touchedExperts } from "../touched-experts.ts";
 import { type ExpertTimes, layerCalls, type OperatorProfile, stepCalls } from "./profile.ts";
+import { ProfiledDecodes } from "./profiled-decodes.ts";
 
 export interface ProfiledOptions {
   readonly profile: OperatorProfile;
@@ -51,12 +52,14 @@ export class Profiled implements DividedCost {
   readonly #logitsBytes: number;
   readonly #copyNs: number;
   readonly #swapNs: number;
+  readonly #decodes: ProfiledDecodes;
 
   constructor(options: ProfiledOptions) {
     const { profile, shape, hardware, blockTokens, tensorParallel = 1 } = options;
     this.#options = options;
     this.#profile = profile;
     this.#layers = shape.layers;
+    this.#decodes = new ProfiledDecodes(profile.attention, profile.skew, shape.layers);
     this.#collectives = new Collectives(hardware, tensorParallel);
     this.#logitsBytes = (shape.vocabulary / tensorParallel) * shape.numberBytes;
     this.#sparse = expertLayers(shape);
@@ -96,6 +99,15 @@ export class Profiled implements DividedCost {
     return Math.max(1, Math.round(ns));
   }
 
+  decodeSteps(load: Readonly<StepLoad>): ProfiledDecodes {
+    const steps = this.#decodes;
+    steps.decodes = decodeSequences(load);
+    steps.denseNs = this.#denseOf(load.decodeTokens);
+    steps.perSequenceNs = this.#perSequenceOf(load.sequences);
+    steps.expertsNs = this.expertsNs(load.decodeTokens);
+    return steps;
+  }
+
   /**
    * A device that has 1/n of the experts computes 1/n of the pairs of token and expert, for 1/n of the activated experts: as many
    * as 1/n of the tokens have on one device.
@@ -108,14 +120,18 @@ export class Profiled implements DividedCost {
   }
 
   withoutExpertsNs(load: Readonly<StepLoad>, paddedTokens: number): number {
-    const { sequences } = load;
     const tokens = Math.max(load.prefillTokens + load.decodeTokens, paddedTokens);
     let ns = load.copiedBlocks * this.#copyNs + load.swappedTokens * this.#swapNs;
-    if (tokens > 0) {
-      ns += tokens < this.#dense.length ? this.#dense[tokens] : this.#denseNs(tokens);
-      ns += this.#layers * this.#attentionNs(load);
-    }
-    return ns + (sequences < this.#perSequence.length ? this.#perSequence[sequences] : this.#perSequenceNs(sequences));
+    if (tokens > 0) ns = ns + this.#denseOf(tokens) + this.#layers * this.#attentionNs(load);
+    return ns + this.#perSequenceOf(load.sequences);
+  }
+
+  #denseOf(tokens: number): number {
+    return tokens < this.#dense.length ? this.#dense[tokens] : this.#denseNs(tokens);
+  }
+
+  #perSequenceOf(sequences: number): number {
+    return sequences < this.#perSequence.length ? this.#perSequence[sequences] : this.#perSequenceNs(sequences);
   }
 
   #attentionNs(load: Readonly<StepLoad>): number {
