@@ -84,7 +84,7 @@ export type {
   TraceRunOptions,
 } from "./lab/run/run-trace.ts";
 export type { SimulationOptions } from "./lab/run/simulation-options.ts";
-export type { GenerateTraceOptions } from "./lab/traces/generate-trace.ts";
+export type { GeneratedFile, GenerateTraceOptions } from "./lab/traces/generate-trace.ts";
 export type { DescribedTrace, TraceStatsDocument, TraceStatsOptions } from "./lab/traces/trace-stats.ts";
 export type { CostPlugin, PluginKind, Plugins, ReaderPlugin } from "./lab/user-plugins/kinds.ts";
 export type { Verified, VerifyOptions } from "./lab/verify/verify.ts";
@@ -95,5 +95,6 @@ export type { Law } from "./laws/law.ts";
 export type { Preset } from "./policies/preset.ts";
 export type { CostModel } from "./sim/cost/cost-model.ts";
 export type { OpenTraceOptions } from "./traces/format.ts";
-export type { ChatOptions } from "./traces/generate.ts";
+export type { ChatOptions } from "./traces/generators/chat.ts";
+export type { GeneratorChoice } from "./traces/generators/registry.ts";
 export type { ContentStats, SharedPrefix, Spread, TraceStats } from "./traces/stats.ts";

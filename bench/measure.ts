@@ -12,7 +12,7 @@ import { median } from "../core/serving/distribution.ts";
 import { BlockKeys, fourLanes } from "../core/trace/content.ts";
 import { readTrace, type Trace } from "../core/trace/trace.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../policies/registry.ts";
-import { chatSource } from "../traces/generate.ts";
+import { chatSource } from "../traces/generators/chat.ts";
 import { openTrace } from "../traces/open.ts";
 import { hardCodedLru } from "./hard-coded-lru.ts";
 

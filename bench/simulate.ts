@@ -12,7 +12,7 @@ import { modelNamed } from "../sim/cost/models.ts";
 import { Profiled } from "../sim/cost/profile/profiled.ts";
 import { Roofline, type RooflineOptions } from "../sim/cost/roofline.ts";
 import { Simulation, type SimulationConfig, simulate } from "../sim/simulation.ts";
-import { chatSource } from "../traces/generate.ts";
+import { chatSource } from "../traces/generators/chat.ts";
 import { spreadArrivals } from "../traces/spread.ts";
 import { benchTrace, type Measurement } from "./measure.ts";
 

@@ -3,7 +3,7 @@ import { InputError } from "../core/errors.ts";
 import { readTrace, type Trace, type TraceSource } from "../core/trace/trace.ts";
 import { standardInputPath } from "../traces/bytes.ts";
 import type { TimeUnit } from "../traces/format.ts";
-import { chatSource } from "../traces/generate.ts";
+import { chatSource } from "../traces/generators/chat.ts";
 import { openTrace as openSource } from "../traces/open.ts";
 import { type Control, throwIfInterrupted, yieldToEvents } from "./control.ts";
 import type { ReaderPlugin } from "./user-plugins/kinds.ts";

@@ -10,8 +10,8 @@ import { randomConfig } from "../engine/model/random.ts";
 import { kindLabels } from "../lab/calibrate/measured-steps.ts";
 import type { RunReport } from "../lab/output/report.ts";
 import type { VerifyReport } from "../lab/verify/verify-report.ts";
-import type { ChatOptions } from "../traces/generate.ts";
-import { chatSource } from "../traces/generate.ts";
+import type { ChatOptions } from "../traces/generators/chat.ts";
+import { chatSource } from "../traces/generators/chat.ts";
 import { writeMooncake } from "../traces/write-mooncake.ts";
 
 interface Workload {

@@ -7,7 +7,7 @@ import { replayTrace } from "../core/replica/replay.ts";
 import { BlockKeys } from "../core/trace/content.ts";
 import { readTrace } from "../core/trace/trace.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../policies/registry.ts";
-import { chatSource } from "../traces/generate.ts";
+import { chatSource } from "../traces/generators/chat.ts";
 
 const width = 760;
 const height = 400;

@@ -18,7 +18,7 @@ import { engineFrom } from "../lab/run/real-engine.ts";
 import { verifyDecisions } from "../lab/verify/verification.ts";
 import type { Preset } from "../policies/preset.ts";
 import { evictionRegistry, presetRegistry, schedulerRegistry } from "../policies/registry.ts";
-import { chatSource } from "../traces/generate.ts";
+import { chatSource } from "../traces/generators/chat.ts";
 
 /** A trace and the cache that it is served with. */
 export interface Workload {

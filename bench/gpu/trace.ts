@@ -1,6 +1,6 @@
 import { readTrace } from "../../core/trace/trace.ts";
 import type { Input } from "../../lab/input.ts";
-import { chatSource } from "../../traces/generate.ts";
+import { chatSource } from "../../traces/generators/chat.ts";
 
 /** Tokens of a content id of `conversations`. */
 export const unitTokens = 4;

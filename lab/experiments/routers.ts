@@ -2,7 +2,7 @@ import { grouped } from "../../core/counted.ts";
 import { InputError } from "../../core/errors.ts";
 import { readTrace, type Trace } from "../../core/trace/trace.ts";
 import { routerRegistry } from "../../policies/registry.ts";
-import { chatSource } from "../../traces/generate.ts";
+import { chatSource } from "../../traces/generators/chat.ts";
 import { percent } from "../output/numbers.ts";
 import type { Experiment, Headline, Row } from "./experiment.ts";
 import { commonMetrics, type ExperimentRunner, type Measured } from "./runner.ts";

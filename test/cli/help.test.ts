@@ -2,6 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { gunzipSync } from "node:zlib";
 import { expect, test } from "vitest";
+import { generators } from "../../traces/generators/registry.ts";
 import { json, kvlab, newFolder } from "./program.ts";
 
 const { version } = JSON.parse(readFileSync(new URL("../../package.json", import.meta.url), "utf8"));
@@ -17,7 +18,8 @@ test("every command's help has an example and fits 80 columns", async () => {
     "compare",
     "trace",
     "trace stats",
-    "trace generate chat",
+    "trace generate",
+    ...generators.map(({ name }) => `trace generate ${name}`),
     "policies",
     "profiles",
     "doctor",

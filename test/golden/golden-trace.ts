@@ -1,5 +1,5 @@
 import { readTrace, type Trace } from "../../core/trace/trace.ts";
-import { chatSource } from "../../traces/generate.ts";
+import { chatSource } from "../../traces/generators/chat.ts";
 
 /** The trace of the golden counts. */
 export function goldenTrace(): Promise<Trace> {

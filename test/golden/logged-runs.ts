@@ -1,7 +1,7 @@
 import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
 import { seededRandom } from "../../core/random.ts";
 import { readTrace, type Trace, TraceBuilder } from "../../core/trace/trace.ts";
-import { chatSource } from "../../traces/generate.ts";
+import { chatSource } from "../../traces/generators/chat.ts";
 import { digestOf } from "../support/logs.ts";
 import { replayed } from "../support/replays.ts";
 

@@ -124,7 +124,7 @@ test("traceStats gives the report of kvlab trace stats --json", async () => {
   await expect(traceStats("example", { signal })).rejects.toThrow(Interrupted);
 });
 
-test("generateTrace writes the file of kvlab trace generate chat", async () => {
+test("generateTrace writes the file of kvlab trace generate, for every generator", async () => {
   const folder = newFolder();
   const { seen, progress } = recorded();
   const out = join(folder, "mine.jsonl");
@@ -132,6 +132,10 @@ test("generateTrace writes the file of kvlab trace generate chat", async () => {
   expect(seen.at(-1)).toEqual({ doing: "generating", done: 40, total: 40 });
   await kvlab(folder, ["trace", "generate", "chat", "--out", "theirs.jsonl", "--requests", "40", "--seed", "3"]);
   expect(readFileSync(out, "utf8")).toBe(readFileSync(join(folder, "theirs.jsonl"), "utf8"));
+  const rag = ["trace", "generate", "rag", "--out", "rag.jsonl", "--requests", "40", "--documents", "9"];
+  expect(await kvlab(folder, rag)).toMatchObject({ stdout: "Wrote 40 requests to rag.jsonl\n" });
+  await generateTrace({ generator: "rag", out: join(folder, "rag-2.jsonl"), requests: 40, documents: 9 });
+  expect(readFileSync(join(folder, "rag-2.jsonl"), "utf8")).toBe(readFileSync(join(folder, "rag.jsonl"), "utf8"));
   await expect(generateTrace({ out })).rejects.toThrow("already exists");
   await expect(generateTrace({ out: join(folder, "b"), turns: 0 })).rejects.toThrow("--turns is 0");
   await expect(generateTrace({ out: join(folder, "b"), signal })).rejects.toThrow(Interrupted);

@@ -6,7 +6,7 @@ import { readTrace, type Trace } from "../../core/trace/trace.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, routerRegistry } from "../../policies/registry.ts";
 import type { CostModel } from "../../sim/cost/cost-model.ts";
 import { type Simulation, type SimulationConfig, simulate } from "../../sim/simulation.ts";
-import { chatSource } from "../../traces/generate.ts";
+import { chatSource } from "../../traces/generators/chat.ts";
 import { digestOf } from "../support/logs.ts";
 
 /** Puts every sequence that fits into every step; refuses requests that can never fit. */

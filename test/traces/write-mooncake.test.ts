@@ -4,7 +4,7 @@ import { gunzipSync } from "node:zlib";
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { readTrace, type Trace, TraceBuilder, type TraceRow } from "../../core/trace/trace.ts";
-import { chatSource } from "../../traces/generate.ts";
+import { chatSource } from "../../traces/generators/chat.ts";
 import { mooncake } from "../../traces/mooncake.ts";
 import { writeMooncake } from "../../traces/write-mooncake.ts";
 import { failureOf, folder, haveRecordings, recording } from "./files.ts";

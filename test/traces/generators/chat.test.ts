@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readTrace, type Trace } from "../../core/trace/trace.ts";
-import { type ChatOptions, chatDefaults, chatSource } from "../../traces/generate.ts";
-import { failureOf } from "./files.ts";
+import { readTrace, type Trace } from "../../../core/trace/trace.ts";
+import { type ChatOptions, chat, chatSource } from "../../../traces/generators/chat.ts";
+import { failureOf } from "../files.ts";
 
-const generate = (options: Partial<ChatOptions> = {}) => readTrace(chatSource(options));
+const generate = (options: ChatOptions = {}) => readTrace(chatSource(options));
 
 function digestOf(trace: Trace): string {
   const hash = createHash("sha256");
@@ -38,7 +38,7 @@ test("a turn sends the whole history, the output and a new message, after the ou
     continued++;
     expect(session![r]).toBe(session![p]);
     expect(trace.inputTokens[r]).toBeGreaterThan(trace.inputTokens[p] + trace.outputTokens[p]);
-    const answerNs = Math.round((trace.outputTokens[p] / chatDefaults.outputTokensPerS) * 1e9);
+    const answerNs = Math.round((trace.outputTokens[p] / chat.parameters.outputTokensPerS.default) * 1e9);
     expect(trace.arrivalNs[r]).toBe(trace.arrivalNs[p] + answerNs + thinkNs![r]);
     const whole = Math.floor(trace.inputTokens[p] / trace.unitTokens);
     const keysFrom = (row: number) => trace.keys.subarray(trace.keyStart[row], trace.keyStart[row] + whole);
