@@ -75,6 +75,7 @@ export type { ProfileFolder } from "./lab/profiles/catalogue.ts";
 export type { Capacity } from "./lab/run/capacity.ts";
 export type { PartChoice, Parts } from "./lab/run/configuration.ts";
 export type { RunResult } from "./lab/run/run.ts";
+export type { SimulationOptions, SimulationOptions } from "./lab/run/simulation-options.ts";
 export type {
   LiveOptions,
   ReplayOptions,
@@ -82,8 +83,7 @@ export type {
   SimulateOptions,
   TraceRun,
   TraceRunOptions,
-} from "./lab/run/run-trace.ts";
-export type { SimulationOptions } from "./lab/run/simulation-options.ts";
+} from "./lab/run/trace-run.ts";
 export type { GeneratedFile, GenerateTraceOptions } from "./lab/traces/generate-trace.ts";
 export type { DescribedTrace, TraceStatsDocument, TraceStatsOptions } from "./lab/traces/trace-stats.ts";
 export type { CostPlugin, PluginKind, Plugins, ReaderPlugin } from "./lab/user-plugins/kinds.ts";

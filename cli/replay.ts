@@ -10,7 +10,7 @@ import type { RunReport } from "../lab/output/report.ts";
 import { runsFolder } from "../lab/output/save.ts";
 import type { Capacity } from "../lab/run/capacity.ts";
 import { defaultParts, type PartNames, simulatedScheduler } from "../lab/run/configuration.ts";
-import { runTrace } from "../lab/run/run-trace.ts";
+import { streamTrace } from "../lab/run/run-trace.ts";
 import type { SimulationOptions } from "../lab/run/simulation-options.ts";
 import type { Target } from "../lab/run/target.ts";
 import {
@@ -116,7 +116,7 @@ async function replay(files: readonly string[], given: ReplayOptions): Promise<v
   const progress = new Progress();
   try {
     const run = await withEngine(() =>
-      runTrace(files, {
+      streamTrace(files, {
         ...options,
         save: !save ? undefined : out === undefined ? { below: runsFolder } : { as: out },
         live: liveFolder(options),
@@ -128,7 +128,7 @@ async function replay(files: readonly string[], given: ReplayOptions): Promise<v
     progress.done();
     const { report, directory, parts } = run;
     const facts = {
-      traceName: run.input.name,
+      traceName: run.traceName,
       distinctBlocks: run.distinctBlocks,
       isDefaultSize: run.isDefaultSize,
       directory,

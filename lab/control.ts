@@ -17,13 +17,14 @@ export interface Control {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Reports the progress of a call with a known amount of work; returns a function that adds to the work done. */
-export function counting({ progress }: Control, doing: string, total: number): (work: number) => void {
+/** Reports the progress of a call; returns a function that adds to the work done. `total`: undefined if it is unknown. */
+export function counting({ progress }: Control, doing: string, total?: number): (work: number) => void {
   let done = 0;
-  progress?.({ doing, done, total });
+  const report = () => progress?.({ doing, done, ...(total !== undefined && { total }) });
+  report();
   return (work) => {
     done += work;
-    progress?.({ doing, done, total });
+    report();
   };
 }
 

@@ -6,6 +6,7 @@ import type { TimeUnit } from "../traces/format.ts";
 import { chatSource } from "../traces/generators/chat.ts";
 import { openTrace as openSource } from "../traces/open.ts";
 import { type Control, throwIfInterrupted, yieldToEvents } from "./control.ts";
+import { TraceStream } from "./trace-stream.ts";
 import type { ReaderPlugin } from "./user-plugins/kinds.ts";
 import { isProgram } from "./user-plugins/plugin-file.ts";
 import { guardedValue, loadUserPlugin } from "./user-plugins/user-plugin.ts";
@@ -91,7 +92,34 @@ export async function opened(
   return input;
 }
 
-function lengthsOnly({ name, format, files }: Input): string {
+/** As `opened`, to be read batch by batch; a trace in memory is one batch. */
+export async function streamed(
+  source: TraceChoice,
+  options: TraceReading & Control,
+  allowed: { readonly lengths?: boolean } = {},
+): Promise<TraceStream> {
+  if (typeof source === "object" && "trace" in source) {
+    const input = await opened(source, options, allowed);
+    return TraceStream.of(input.trace, input);
+  }
+  const { limit, signal, note } = options;
+  const found = await sourceOf(typeof source === "string" ? [source] : source, options, signal);
+  const { files, format, content } = found;
+  const name = nameOf(found);
+  if (content === "lengths" && !allowed.lengths) throw new InputError(lengthsOnly({ name, format, files }));
+  let hasNotes = true;
+  const read = async function* () {
+    try {
+      yield* found.batches();
+    } finally {
+      if (hasNotes) for (const text of found.notes?.() ?? []) note?.(text);
+      hasNotes = false;
+    }
+  };
+  return new TraceStream({ name, files, format, read }, limit, signal);
+}
+
+function lengthsOnly({ name, format, files }: Pick<Input, "name" | "format" | "files">): string {
   return (
     `${name}: ${format} traces have lengths only, without content that a cache could find again: ` +
     `--target sim --index none serves them, kvlab trace generate --like ${files[0]} makes a trace with content`

@@ -16,7 +16,7 @@ import type { Generated, GenerateOptions } from "./generate/generate.ts";
 import type { Input, TraceChoice, TraceReading } from "./input.ts";
 import type { PluginList } from "./plugin-list.ts";
 import type { ProfileFolder } from "./profiles/catalogue.ts";
-import type { ReplayOptions, ServeOptions, SimulateOptions, TraceRun } from "./run/run-trace.ts";
+import type { ReplayOptions, ServeOptions, SimulateOptions, TraceRun } from "./run/trace-run.ts";
 import type { GenerateTraceOptions } from "./traces/generate-trace.ts";
 import type { DescribedTrace, TraceStatsOptions } from "./traces/trace-stats.ts";
 import type { PluginKind, Plugins } from "./user-plugins/kinds.ts";

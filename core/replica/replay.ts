@@ -41,10 +41,16 @@ export interface RequestResults {
   readonly refused: Uint8Array;
 }
 
-export interface ReplayResult {
+/** Receives the results of one batch after the other, each when its last request has been replayed. */
+export type ResultSink = (results: RequestResults) => void;
+
+export interface ReplayEnd {
   readonly cache: KvCache;
-  readonly requests: RequestResults;
   readonly log: EventLog | undefined;
+}
+
+export interface ReplayResult extends ReplayEnd {
+  readonly requests: RequestResults;
 }
 
 /** A trace, or a batch of one, whose rows are being replayed. */
@@ -65,16 +71,19 @@ const noTime: StepResult = { durationNs: 0 };
  */
 export class CacheReplay {
   readonly #config: ReplayConfig;
+  readonly #sink: ResultSink | undefined;
   #keys: BlockKeys | undefined;
   #replica: Replica | undefined;
   #log: EventLog | undefined;
   #fed = 0;
   #current: Batch | undefined;
-  #givenBlocks = false;
-  readonly #batches: Batch[] = [];
+  #givenBlocks: boolean | undefined;
+  readonly #results: RequestResults[] = [];
 
-  constructor(config: ReplayConfig) {
+  /** With a `sink`, the results of a batch are passed to it and not kept: memory does not grow with the trace. */
+  constructor(config: ReplayConfig, sink?: ResultSink) {
     this.#config = config;
+    this.#sink = sink;
   }
 
   /** Content ids of a trace's blocks, an argument of `feed`: for callers that replay one trace more than once. */
@@ -89,15 +98,12 @@ export class CacheReplay {
   feed(trace: Trace, blocks?: BlockColumns, from = 0, to = trace.requestCount): void {
     if (this.#current?.trace !== trace) {
       assert(from === 0, "a trace is fed from its middle");
-      assert(
-        this.#current === undefined || !this.#givenBlocks,
-        "content ids are given for one trace and not for the next",
-      );
-      this.#givenBlocks = blocks !== undefined;
+      this.#givenBlocks ??= blocks !== undefined;
+      assert(this.#givenBlocks === (blocks !== undefined), "content ids are given for one batch and not for the next");
+      this.#endBatch();
       const columns = blocks ?? (this.#keys ??= blockKeysFor(this.#config, trace.unitTokens)).of(trace);
       this.#replica ??= this.#start(trace, columns);
       this.#current = { trace, columns, results: newResults(trace, columns), fedTo: 0 };
-      this.#batches.push(this.#current);
     }
     assert(from === this.#current.fedTo, "rows of a trace are fed out of order");
     this.#current.fedTo = to;
@@ -139,12 +145,33 @@ export class CacheReplay {
     return this.#log;
   }
 
-  /** @throws InputError if there was no request, or none is left after the warm-up. */
-  result(): ReplayResult {
+  /**
+   * Ends the replay.
+   *
+   * @throws InputError if there was no request, or none is left after the warm-up
+   */
+  end(): ReplayEnd {
     const { warmup = 0 } = this.#config;
     if (!this.#replica) throw new InputError("the trace has no requests");
     if (warmup >= this.#fed) throw new InputError(`--warmup is ${warmup}, the trace has only ${this.#fed} requests`);
-    return { cache: this.#replica.cache, requests: joined(this.#batches), log: this.#log };
+    if (this.#sink) this.#endBatch();
+    return { cache: this.#replica.cache, log: this.#log };
+  }
+
+  /** The results so far, of a replay without a `sink`. @throws as `end` */
+  result(): ReplayResult {
+    assert(this.#sink === undefined, "the results were passed to a sink");
+    const end = this.end();
+    return { ...end, requests: joined([...this.#results, fedRows(this.#current!)]) };
+  }
+
+  /** Passes on or keeps the results of the current batch. */
+  #endBatch(): void {
+    if (this.#current === undefined) return;
+    const results = fedRows(this.#current);
+    this.#current = undefined;
+    if (this.#sink) this.#sink(results);
+    else this.#results.push(results);
   }
 
   #start(trace: Trace, blocks: BlockColumns): Replica {
@@ -199,20 +226,26 @@ function newResults(trace: Trace, blocks: BlockColumns): RequestResults {
   };
 }
 
-/** The columns of all batches, up to the last row that was fed. */
-function joined(batches: readonly Batch[]): RequestResults {
-  const columns: Record<string, Uint32Array | Float64Array | Uint8Array> = {};
-  for (const name of Object.keys(batches[0].results) as (keyof RequestResults)[]) {
-    const parts = batches.map(({ results, fedTo }) => results[name].subarray(0, fedTo));
-    if (parts.length === 1) {
-      columns[name] = parts[0];
-      continue;
-    }
-    const whole = new (parts[0].constructor as Uint32ArrayConstructor)(
-      parts.reduce((sum, part) => sum + part.length, 0),
-    );
+type ResultColumn = RequestResults[keyof RequestResults];
+
+const fedRows = ({ results, fedTo }: Batch): RequestResults => rowsOf(results, 0, fedTo);
+
+/** Rows `[from, to)` of all columns. */
+export function rowsOf<Columns extends object>(columns: Columns, from: number, to: number): Columns {
+  const rows = Object.entries(columns).map(([name, column]) => [name, (column as ResultColumn).subarray(from, to)]);
+  return Object.fromEntries(rows) as Columns;
+}
+
+/** The columns of all batches, one batch after the other. */
+function joined(batches: readonly RequestResults[]): RequestResults {
+  if (batches.length === 1) return batches[0];
+  const requests = batches.reduce((sum, { refused }) => sum + refused.length, 0);
+  const columns: Record<string, ResultColumn> = {};
+  for (const [name, first] of Object.entries(batches[0]) as [keyof RequestResults, ResultColumn][]) {
+    const whole: ResultColumn = new (first.constructor as Uint32ArrayConstructor)(requests);
     let at = 0;
-    for (const part of parts) {
+    for (const batch of batches) {
+      const part = batch[name];
       whole.set(part, at);
       at += part.length;
     }

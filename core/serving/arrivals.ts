@@ -3,7 +3,7 @@ import { assert, InputError } from "../errors.ts";
 import type { BlockColumns } from "../trace/content.ts";
 import { Sessions } from "../trace/sessions.ts";
 import type { Nanos, Trace } from "../trace/trace.ts";
-import { newOutcomes, type Outcomes } from "./outcomes.ts";
+import { type MeasuredOutcomes, measuredColumns, newOutcomes, type Outcomes } from "./outcomes.ts";
 
 /**
  * A trace, or a batch of one, that is being served. When all of its requests have ended, only their outcomes are kept: the
@@ -85,6 +85,11 @@ export class TraceBatch {
     this.#trace = this.#prefillTrace = this.#recordedNs = undefined;
     if (!keepsContents) this.#columns = undefined;
   }
+
+  /** Whether all requests have ended. */
+  get hasEnded(): boolean {
+    return this.#left === 0;
+  }
 }
 
 /**
@@ -107,7 +112,11 @@ export class Arrivals {
   readonly #speed: number;
   readonly #keepsContents: boolean;
   readonly #isRemote: boolean;
+  readonly #sink: ((outcomes: Outcomes) => void) | undefined;
+  /** Batches in order; with a sink, from the first one that has not ended. */
   readonly #batches: TraceBatch[] = [];
+  /** The batches that were passed to the sink. */
+  readonly passedOn: { readonly outcomes: MeasuredOutcomes; readonly firstId: number }[] = [];
   #current = 0;
   #row = 0;
   #fed = 0;
@@ -120,14 +129,24 @@ export class Arrivals {
   /** Time of the next request that arrives at a recorded time; infinite if none is left of those that were fed. */
   nextNs: Nanos = Number.POSITIVE_INFINITY;
 
-  /** `keepsContents`: content ids of batches whose requests have all ended are not released. `isRemote` as in `TraceBatch`. */
-  constructor({ loop = "open", speed = 1 }: ArrivalOptions = {}, keepsContents = false, isRemote = false) {
+  /**
+   * `keepsContents`: content ids of batches whose requests have all ended are not released. `isRemote` as in `TraceBatch`. `sink`:
+   * receives the outcomes of one batch after the other when all requests up to its last one have ended; only the columns of the
+   * metrics are kept then.
+   */
+  constructor(
+    { loop = "open", speed = 1 }: ArrivalOptions = {},
+    keepsContents = false,
+    isRemote = false,
+    sink?: (outcomes: Outcomes) => void,
+  ) {
     if (!(speed > 0 && speed < Number.POSITIVE_INFINITY))
       throw new InputError(`speed is ${speed}, expected a number above 0`);
     this.#closed = loop === "closed";
     this.#speed = speed;
     this.#keepsContents = keepsContents;
     this.#isRemote = isRemote;
+    this.#sink = sink;
   }
 
   get isClosed(): boolean {
@@ -177,11 +196,24 @@ export class Arrivals {
 
   /** The request has finished or was refused: calls `schedule` for every turn that follows it, with its arrival time. */
   ended(id: number, nowNs: Nanos, schedule: (id: number, arrivalNs: Nanos) => void): void {
-    this.batchOf(id).ended(this.#keepsContents);
+    const batch = this.batchOf(id);
+    batch.ended(this.#keepsContents);
+    if (this.#sink && batch.hasEnded) this.#passOn(this.#sink);
     const turns = this.#nextTurns.get(id);
     if (!turns) return;
     this.#nextTurns.delete(id);
     for (const turn of turns) schedule(turn, nowNs + this.#thinkNs(turn));
+  }
+
+  /** Passes on the batches before the first one that has not ended. */
+  #passOn(sink: (outcomes: Outcomes) => void): void {
+    while (this.#batches.length > 0 && this.#batches[0].hasEnded) {
+      const { outcomes, firstId } = this.#batches.shift()!;
+      sink(outcomes);
+      this.passedOn.push({ outcomes: measuredColumns(outcomes), firstId });
+      if (this.#current > 0) this.#current--;
+      else this.#row = 0;
+    }
   }
 
   #thinkNs(id: number): Nanos {

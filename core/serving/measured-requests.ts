@@ -1,7 +1,7 @@
 import type { Nanos } from "../trace/trace.ts";
 import type { Arrivals } from "./arrivals.ts";
 import type { TransferTable } from "./disaggregation.ts";
-import { never, type Outcomes } from "./outcomes.ts";
+import { type MeasuredOutcomes, never } from "./outcomes.ts";
 import type { TimedReplica } from "./timed-replica.ts";
 
 /** A run in virtual or real time that has ended or was stopped. */
@@ -18,8 +18,8 @@ export interface Served {
 export function* measuredRequests(
   { arrivals }: Served,
   warmup: number,
-): Generator<{ readonly outcomes: Outcomes; readonly row: number }> {
-  for (const { outcomes, firstId } of arrivals.batches)
+): Generator<{ readonly outcomes: MeasuredOutcomes; readonly row: number }> {
+  for (const { outcomes, firstId } of [...arrivals.passedOn, ...arrivals.batches])
     for (let row = Math.max(0, warmup - firstId); row < outcomes.refused.length; row++)
       if (outcomes.finishedNs[row] !== never) yield { outcomes, row };
 }

@@ -119,15 +119,18 @@ export class Metrics {
   }
 
   latency(): Latency {
-    const all = { ttftMs: [] as number[], tpotMs: [] as number[], e2eMs: [] as number[], queueMs: [] as number[] };
-    for (const times of this.#served()) {
-      all.ttftMs.push(times.ttftMs);
-      if (times.tpotMs !== undefined) all.tpotMs.push(times.tpotMs);
-      all.e2eMs.push(times.e2eMs);
-      all.queueMs.push(times.queueMs);
-    }
-    const of = (values: number[]) => distribution(Float64Array.from(values));
-    return { ttftMs: of(all.ttftMs), tpotMs: of(all.tpotMs), e2eMs: of(all.e2eMs), queueMs: of(all.queueMs) };
+    let count = 0;
+    for (const _ of this.#served()) count++;
+    const values = new Float64Array(count);
+    const of = (name: keyof RequestLatency) => {
+      let length = 0;
+      for (const times of this.#served()) {
+        const value = times[name];
+        if (value !== undefined) values[length++] = value;
+      }
+      return distribution(values.subarray(0, length));
+    };
+    return { ttftMs: of("ttftMs"), tpotMs: of("tpotMs"), e2eMs: of("e2eMs"), queueMs: of("queueMs") };
   }
 
   throughput(): Throughput {

@@ -25,6 +25,18 @@ export interface Outcomes {
   readonly refused: Uint8Array;
 }
 
+/** The columns that metrics are computed from. */
+export type MeasuredOutcomes = Pick<
+  Outcomes,
+  "inputTokens" | "outputTokens" | "arrivalNs" | "admittedNs" | "firstTokenNs" | "finishedNs" | "refused"
+>;
+
+/** The columns of metrics, without the others. */
+export function measuredColumns(outcomes: Outcomes): MeasuredOutcomes {
+  const { inputTokens, outputTokens, arrivalNs, admittedNs, firstTokenNs, finishedNs, refused } = outcomes;
+  return { inputTokens, outputTokens, arrivalNs, admittedNs, firstTokenNs, finishedNs, refused };
+}
+
 export function newOutcomes(
   { requestCount: n, inputTokens, outputTokens, optional }: Trace,
   blocks: BlockColumns,

@@ -20,6 +20,7 @@ import { Disaggregation, type DisaggregationConfig, type TransferTable } from ".
 import { EventQueue } from "./event-queue.ts";
 import { Network, type RoundTrips } from "./network.ts";
 import { fanOut, type StepObserver } from "./observers.ts";
+import type { Outcomes } from "./outcomes.ts";
 import { ReplicaList } from "./replica-list.ts";
 import type { StepLoadExtension } from "./step-load.ts";
 import { TimeSeries } from "./time-series.ts";
@@ -50,6 +51,8 @@ export interface ServingConfig extends CacheConfig, SchedulerConfig {
   /** Called before each request is submitted, for an operator's operations on the cache. */
   readonly before?: (request: number, cache: KvCache, nowNs: Nanos) => void;
   readonly observers?: readonly StepObserver[];
+  /** Receives the outcomes of requests in batches, in the order of the trace; see `Arrivals`. */
+  readonly sink?: ((outcomes: Outcomes) => void) | undefined;
 }
 
 /** Runs the steps of one replica, in virtual or real time. It observes that replica before all other observers. */
@@ -119,7 +122,8 @@ export abstract class Serving<Runner extends StepRunner> {
     this.#config = config;
     this.#newRunner = newRunner;
     // Which contents several replicas have cached is found by matching the prompts of ended requests.
-    this.arrivals = new Arrivals(config.arrivals, (config.replicas ?? 1) > 1, config.network !== undefined);
+    const { arrivals, replicas = 1, network, sink } = config;
+    this.arrivals = new Arrivals(arrivals, replicas > 1, network !== undefined, sink);
     this.#network = config.network && new Network(config.network);
     this.#disaggregation = config.disaggregation && new Disaggregation(config.disaggregation, config.replicas ?? 1);
   }

@@ -55,4 +55,9 @@ export class StepTable implements StepObserver {
       from = endsNs[i];
     }
   }
+
+  /** Removes all rows. */
+  clear(): void {
+    for (const column of Object.values(this) as number[][]) column.length = 0;
+  }
 }

@@ -211,6 +211,13 @@ export class ContentIds {
   }
 }
 
+/** A batch has namespaces and the first one has none. The trace can be run in one batch. */
+export class LateNamespaces extends InputError {
+  constructor() {
+    super("the first requests of the trace have no namespaces and later ones have");
+  }
+}
+
 export interface BlockKeysOptions {
   readonly unitTokens: number;
   readonly blockTokens: number;
@@ -244,8 +251,8 @@ export class BlockKeys implements BlockContents {
   #distinct = 0;
   #idOfTraceId: Uint32Array = new Uint32Array(0);
   #unknownOutputs = 0;
-  /** Whether content ids are assigned here or are the trace's own; the same for all batches, because ids would collide. */
-  #interns: boolean | undefined;
+  /** Whether the first batch has namespaces: it determines for all batches whether content ids are assigned here. */
+  #hasNamespaces: boolean | undefined;
 
   /** @throws InputError if the block size is not a multiple of the trace's unit. */
   constructor(options: BlockKeysOptions) {
@@ -279,10 +286,9 @@ export class BlockKeys implements BlockContents {
   of(trace: Trace): BlockColumns {
     assert(trace.unitTokens === this.#unitTokens, `a trace of unit ${trace.unitTokens}, expected ${this.#unitTokens}`);
     const hasNamespaces = this.#sessions !== undefined || trace.optional.namespace !== undefined;
-    const interns = trace.unitTokens === 1 || hasNamespaces || this.#partial;
-    this.#interns ??= interns;
-    if (interns !== this.#interns)
-      throw new InputError("some batches of the trace have namespaces and others have none");
+    this.#hasNamespaces ??= hasNamespaces;
+    if (hasNamespaces && !this.#hasNamespaces) throw new LateNamespaces();
+    const interns = trace.unitTokens === 1 || this.#hasNamespaces || this.#partial;
     const numbered = trace.lengthsOnly
       ? this.#fromLengths(trace)
       : interns
@@ -363,9 +369,15 @@ export class BlockKeys implements BlockContents {
     return this.#generated ? Math.floor(blocks) : 0;
   }
 
+  /** By request: the namespace; undefined if the first batch has none. */
+  #namespacesOf(trace: Trace): Uint32Array | undefined {
+    if (this.#sessions) return this.#sessions.of(trace);
+    return this.#hasNamespaces ? (trace.optional.namespace ?? new Uint32Array(trace.requestCount)) : undefined;
+  }
+
   #interned(trace: Trace): BlockColumns {
     const { generatedKeys, generatedStart } = trace.optional;
-    const namespace = this.#sessions ? this.#sessions.of(trace) : trace.optional.namespace;
+    const namespace = this.#namespacesOf(trace);
     const tokens = trace.unitTokens === 1;
     const m = this.#unitsPerBlock;
     const n = trace.requestCount;

@@ -265,8 +265,36 @@ export function rowOf(trace: Trace, r: number): TraceRow {
   return row;
 }
 
+/** The first `count` requests of a batch; `distinctBefore`: `distinctKeys` of the batch before it. */
+export function headOf(batch: Trace, count: number, distinctBefore: number): Trace {
+  const { generatedKeys, generatedStart, ...columns } = batch.optional;
+  const optional: OptionalColumns = Object.fromEntries(
+    Object.entries(columns).map(([name, column]) => [name, column.subarray(0, count)]),
+  );
+  if (generatedKeys && generatedStart) {
+    optional.generatedKeys = generatedKeys.subarray(0, generatedStart[count]);
+    optional.generatedStart = generatedStart.subarray(0, count + 1);
+  }
+  const keys = batch.keys.subarray(0, batch.keyStart[count]);
+  return {
+    ...batch,
+    requestCount: count,
+    arrivalNs: batch.arrivalNs.subarray(0, count),
+    inputTokens: batch.inputTokens.subarray(0, count),
+    outputTokens: batch.outputTokens.subarray(0, count),
+    maxOutputTokens: batch.maxOutputTokens.subarray(0, count),
+    keys,
+    keyStart: batch.keyStart.subarray(0, count + 1),
+    distinctKeys: keys.reduce((most, key) => Math.max(most, key + 1), distinctBefore),
+    optional,
+  };
+}
+
 /** Reads the whole source, or its first `limit` requests, into memory. */
-export async function readTrace(source: TraceSource, limit = Number.POSITIVE_INFINITY): Promise<Trace> {
+export async function readTrace(
+  source: Pick<TraceSource, "files" | "format" | "batches">,
+  limit = Number.POSITIVE_INFINITY,
+): Promise<Trace> {
   let builder: TraceBuilder | undefined;
   let only: Trace | undefined;
   let left = limit;

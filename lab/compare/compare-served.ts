@@ -5,16 +5,16 @@ import { evictionRegistry } from "../../policies/registry.ts";
 import { type Control, counting, Interrupted } from "../control.ts";
 import { type Input, opened, readingOf, type TraceChoice, type TraceReading } from "../input.ts";
 import { commandOf } from "../output/command-line.ts";
-import { type RunReport, runReport } from "../output/report.ts";
+import { type RunReport, runReport, traceReport } from "../output/report.ts";
 import { checkRunsFolder, claimRunDirectory } from "../output/run-directory.ts";
 import { runId, saveRun } from "../output/save.ts";
+import { distinctPromptBlocks, inMemory } from "../run/block-stream.ts";
 import { blocksOf, type Capacity, defaultCapacity } from "../run/capacity.ts";
 import { blockTokensFor, checkMemory, deviceOf, type RunConfig, schedulerOptionsOn } from "../run/configuration.ts";
-import { withLoad } from "../run/load.ts";
+import { checkWarmup, withLoad } from "../run/load.ts";
 import { engineCapacity, engineFrom, type RealEngine } from "../run/real-engine.ts";
-import { distinctPromptBlocks, runReplay } from "../run/run.ts";
+import { runReplay } from "../run/run.ts";
 import { checkServable } from "../run/run-engine.ts";
-import { checkWarmup } from "../run/run-trace.ts";
 import type { Simulated } from "../run/simulated.ts";
 import { capacityFrom, simulatedFrom } from "../run/simulation.ts";
 import type { SimulationLists, SimulationOptions } from "../run/simulation-options.ts";
@@ -91,7 +91,7 @@ export async function compareServed(source: TraceChoice, options: ServedComparis
   if (out !== undefined) await checkRunsFolder(out);
   const read = await opened(source, options);
   const input = { ...read, trace: withLoad(read.trace, loads[0]) };
-  checkWarmup(warmup, input.trace);
+  checkWarmup(warmup, input.trace.requestCount);
   const planned = await plan(input, options, configurations, loads);
   const doing = isEngine(target) ? "serving" : "simulating";
   const rows = await runAll(
@@ -179,9 +179,9 @@ async function runAll(
   const runOptions = { advance, keepSteps: out !== undefined, signal };
   for (const { configuration, load, config, blocks } of planned) {
     try {
-      const run = await runReplay(input.trace, blocks, config, runOptions);
+      const run = await runReplay(inMemory(input.trace, blocks), config, runOptions);
       if (run.simulation?.interrupted) return rows;
-      const report = runReport(input, blocks, run);
+      const report = runReport(traceReport(input), run);
       if (out !== undefined) {
         const directory = await claimRunDirectory(join(out, runId(input, report)));
         const command = commandOf(report, { ...load, ...readingOf(options), events }, configuration.ruleTexts);

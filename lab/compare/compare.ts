@@ -3,13 +3,14 @@ import type { BlockColumns } from "../../core/trace/content.ts";
 import { type Control, counting } from "../control.ts";
 import { type Input, opened, readingOf, type TraceChoice, type TraceReading } from "../input.ts";
 import { commandOf } from "../output/command-line.ts";
-import { type RunReport, runReport } from "../output/report.ts";
+import { type RunReport, runReport, traceReport } from "../output/report.ts";
 import { checkRunsFolder, claimRunDirectory } from "../output/run-directory.ts";
 import { runId, saveRun } from "../output/save.ts";
+import { distinctPromptBlocks, inMemory } from "../run/block-stream.ts";
 import type { Capacity } from "../run/capacity.ts";
 import { blockTokensFor, checkMemory, type RunConfig } from "../run/configuration.ts";
-import { distinctPromptBlocks, runReplay } from "../run/run.ts";
-import { checkWarmup } from "../run/run-trace.ts";
+import { checkWarmup } from "../run/load.ts";
+import { runReplay } from "../run/run.ts";
 import { combinationsAndBounds, type PartLists, referenceParts, SharedBlockKeys, sizesIn } from "./combinations.ts";
 import { type Comparison, type Configuration, defaultShares, type Metric } from "./comparison.ts";
 
@@ -47,7 +48,7 @@ export async function compareReplays(source: TraceChoice, options: CompareOption
   if (out !== undefined) await checkRunsFolder(out);
   const input = await opened(source, options);
   const { trace } = input;
-  checkWarmup(warmup, trace);
+  checkWarmup(warmup, trace.requestCount);
   const keys = new SharedBlockKeys(input);
   // Capacities are counted in blocks of one size, even if the presets' sizes differ.
   const blockTokens = blockTokensFor(trace, blockSize);
@@ -92,8 +93,8 @@ async function runOne(
   { out, events = false, signal, ...options }: CompareOptions,
   advance: (requests: number) => void,
 ): Promise<RunReport> {
-  const run = await runReplay(input.trace, blocks, config, { advance, signal });
-  const report = runReport(input, blocks, run);
+  const run = await runReplay(inMemory(input.trace, blocks), config, { advance, signal });
+  const report = runReport(traceReport(input), run);
   if (out !== undefined) {
     const directory = await claimRunDirectory(join(out, runId(input, report)));
     await saveRun(directory, run, report, commandOf(report, { ...readingOf(options), events }, ruleTexts), signal);

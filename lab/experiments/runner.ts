@@ -19,7 +19,7 @@ import {
 } from "../run/configuration.ts";
 import { engineFrom, type RealEngine } from "../run/real-engine.ts";
 import { runEngine } from "../run/run-engine.ts";
-import { runSimulation } from "../run/run-simulation.ts";
+import { simulateWhole } from "../run/run-simulation.ts";
 import type { ServedResult } from "../run/served-result.ts";
 import type { Simulated } from "../run/simulated.ts";
 import { capacityFrom, simulatedFrom, simulationConfig } from "../run/simulation.ts";
@@ -146,10 +146,8 @@ export class ExperimentRunner {
     const config: RunConfig = { ...configured, blocks: blocks ?? fitting, schedulerOptions, simulated };
     const columns = CacheReplay.blockKeys(config, trace);
     const simulation = await simulationConfig(config, simulated);
-    const { result } = await runSimulation(trace, columns, simulation, {
-      observers: [sums],
-      signal: this.#options.signal,
-    });
+    const { signal } = this.#options;
+    const result = await simulateWhole(trace, columns, simulation, { observers: [sums], signal });
     return { ...result, sums, blocks: config.blocks };
   }
 }

@@ -1,14 +1,12 @@
+import { rename } from "node:fs/promises";
 import { type ColumnSource, fileWriter, ParquetWriter, schemaFromColumnData } from "hyparquet-writer";
 import { EventLog } from "../../core/log/event-log.ts";
 import { eventNames } from "../../core/log/events.ts";
-import type { RequestResults } from "../../core/replica/replay.ts";
-import { never, type Outcomes } from "../../core/serving/outcomes.ts";
-import type { StepTable } from "../../core/serving/step-table.ts";
 import { countNames, levelNames, type TimeSeries } from "../../core/serving/time-series.ts";
 import { yieldToEvents } from "../control.ts";
 
 /** A column of a table; `rows` returns the values of the rows `[from, to)`. */
-interface Column {
+export interface Column {
   readonly name: string;
   readonly type: "INT32" | "INT64" | "DOUBLE" | "BOOLEAN" | "STRING";
   rows(from: number, to: number): ColumnSource["data"];
@@ -20,32 +18,107 @@ export interface TableFile {
   readonly signal?: AbortSignal | undefined;
 }
 
-const rowsPerGroup = 100_000;
+export const rowsPerGroup = 100_000;
+
+/** A Parquet file that is written group by group. */
+function openTable(path: string, columns: readonly Pick<Column, "name" | "type">[]) {
+  const columnData = columns.map(({ name, type }) => ({ name, type, data: [], nullable: false }));
+  const schema = schemaFromColumnData({ columnData });
+  const writer = new ParquetWriter({ writer: fileWriter(path), schema, createdBy: "kvlab" });
+  return {
+    write: (data: readonly ColumnSource["data"][]) =>
+      writer.write({
+        columnData: columns.map(({ name }, i) => ({ name, data: data[i] })),
+        rowGroupSize: rowsPerGroup,
+      }),
+    finish: () => writer.finish(),
+  };
+}
 
 /** Writes a table group by group, so that it can be interrupted and is never copied as a whole. */
 async function writeTable({ path, signal }: TableFile, rowCount: number, columns: readonly Column[]): Promise<void> {
-  const data = (from: number, to: number): ColumnSource[] =>
-    columns.map(({ name, rows }) => ({ name, data: rows(from, to) }));
-  const schema = schemaFromColumnData({
-    columnData: columns.map(({ name, type }) => ({ name, type, data: [], nullable: false })),
-  });
-  const writer = new ParquetWriter({ writer: fileWriter(path), schema, createdBy: "kvlab" });
+  const table = openTable(path, columns);
   for (let from = 0; from < rowCount; from += rowsPerGroup) {
     const to = Math.min(from + rowsPerGroup, rowCount);
-    await writer.write({ columnData: data(from, to), rowGroupSize: rowsPerGroup });
+    await table.write(columns.map(({ rows }) => rows(from, to)));
     await yieldToEvents(signal);
   }
-  await writer.finish();
+  await table.finish();
 }
 
-type Numbers = Uint32Array | Int32Array | Float64Array | Uint8Array;
+/**
+ * A table whose rows are added during a run. Rows stay in memory until they fill a group; `pathOf` returns the path of the file
+ * when the first group is written, which a table of a small run never is.
+ */
+export class GrowingTable {
+  readonly #pathOf: () => string | undefined;
+  #columns: readonly Column[] = [];
+  /** By column: its values since the last group, in pieces. */
+  #pieces: ColumnSource["data"][][] = [];
+  #rowCount = 0;
+  #path: string | undefined;
+  #table: ReturnType<typeof openTable> | undefined;
 
-const int32 = (name: string, values: Uint32Array | Int32Array): Column => ({
+  constructor(pathOf: () => string | undefined) {
+    this.#pathOf = pathOf;
+  }
+
+  add(rowCount: number, columns: readonly Column[]): void {
+    if (this.#columns.length === 0) this.#pieces = columns.map(() => []);
+    this.#columns = columns.map(({ name, type }) => ({ name, type, rows: () => [] }));
+    for (const [i, { rows }] of columns.entries()) this.#pieces[i].push(rows(0, rowCount));
+    this.#rowCount += rowCount;
+    if (this.#rowCount < rowsPerGroup) return;
+    this.#path ??= this.#pathOf();
+    if (this.#path === undefined) return;
+    this.#table ??= openTable(this.#path, this.#columns);
+    const all = this.#pieces.map(concatenated);
+    let from = 0;
+    for (; from + rowsPerGroup <= this.#rowCount; from += rowsPerGroup)
+      this.#table.write(all.map((data) => data.slice(from, from + rowsPerGroup)));
+    this.#pieces = all.map((data) => [data.slice(from)]);
+    this.#rowCount -= from;
+  }
+
+  /** Completes the table, and moves it to `path`. */
+  async finish({ path, signal }: TableFile): Promise<void> {
+    const all = this.#pieces.map(concatenated);
+    const columns = this.#columns.map((column, i) => ({
+      ...column,
+      rows: (from: number, to: number) => all[i].slice(from, to),
+    }));
+    if (this.#table === undefined || this.#path === undefined) {
+      await writeTable({ path, signal }, this.#rowCount, columns);
+      return;
+    }
+    if (this.#rowCount > 0) await this.#table.write(all);
+    await this.#table.finish();
+    await rename(this.#path, path);
+  }
+}
+
+/** The pieces of a column, one after the other. */
+function concatenated(pieces: readonly ColumnSource["data"][]): ColumnSource["data"] {
+  if (pieces.length === 1) return pieces[0];
+  if (pieces.every((piece) => Array.isArray(piece))) return pieces.flat();
+  const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  const whole = new (pieces[0].constructor as Int32ArrayConstructor)(length);
+  let at = 0;
+  for (const piece of pieces as Int32Array[]) {
+    whole.set(piece, at);
+    at += piece.length;
+  }
+  return whole;
+}
+
+export type Numbers = Uint32Array | Int32Array | Float64Array | Uint8Array;
+
+export const int32 = (name: string, values: Uint32Array | Int32Array): Column => ({
   name,
   type: "INT32",
   rows: (from, to) => Int32Array.from(values.subarray(from, to)),
 });
-const int64 = (name: string, values: Numbers): Column => ({
+export const int64 = (name: string, values: Numbers): Column => ({
   name,
   type: "INT64",
   rows: (from, to) => BigInt64Array.from(values.subarray(from, to), BigInt),
@@ -55,74 +128,14 @@ const double = (name: string, values: Float64Array): Column => ({
   type: "DOUBLE",
   rows: (from, to) => values.slice(from, to),
 });
-const boolean = (name: string, at: (row: number) => boolean): Column => ({
+export const boolean = (name: string, at: (row: number) => boolean): Column => ({
   name,
   type: "BOOLEAN",
   rows: (from, to) => Array.from({ length: to - from }, (_, i) => at(from + i)),
 });
 
-/** 0, 1, 2, … */
-const numbers = (count: number) => Uint32Array.from({ length: count }, (_, i) => i);
-
-/**
- * A row for each request, in the order of the trace; the first `warmup` ones are marked. Timed runs also have times in ns, −1 for
- * events that did not happen; an interrupted run has only finished requests.
- */
-export async function writeRequests(
-  file: TableFile,
-  requests: RequestResults,
-  warmup: number,
-  simulated?: Outcomes,
-): Promise<void> {
-  const hasEnded = (_: number, row: number) => simulated?.finishedNs[row] !== never;
-  const of = <T extends Numbers>(values: T) => values.filter(hasEnded) as T;
-  const rows = of(numbers(requests.arrivalNs.length));
-  await writeTable(file, rows.length, [
-    int32("request", rows),
-    int64("arrivalNs", of(requests.arrivalNs)),
-    int32("inputTokens", of(requests.inputTokens)),
-    int32("outputTokens", of(requests.outputTokens)),
-    int32("promptBlocks", of(requests.promptBlocks)),
-    int32("hitBlocks", of(requests.hitBlocks)),
-    int32("hitTokens", of(requests.hitTokens)),
-    boolean("refused", (at) => requests.refused[rows[at]] === 1),
-    boolean("warmup", (at) => rows[at] < warmup),
-    ...(simulated ? times(simulated, of) : []),
-  ]);
-}
-
-const times = (outcomes: Outcomes, of: <T extends Numbers>(values: T) => T): Column[] => [
-  int32("replica", of(outcomes.replica)),
-  int64("admittedNs", of(outcomes.admittedNs)),
-  int64("firstTokenNs", of(outcomes.firstTokenNs)),
-  int64("finishedNs", of(outcomes.finishedNs)),
-  int32("preemptions", of(outcomes.preemptions)),
-];
-
-/** A row for each step of a simulation, in the order in which they ended. */
-export async function writeSimulatedSteps(file: TableFile, steps: StepTable): Promise<void> {
-  const column = (values: readonly number[]) => Uint32Array.from(values);
-  await writeTable(file, steps.startNs.length, [
-    int32("step", numbers(steps.startNs.length)),
-    int32("replica", column(steps.replica)),
-    int64("startNs", Float64Array.from(steps.startNs)),
-    int64("durationNs", Float64Array.from(steps.durationNs)),
-    int32("sequences", column(steps.sequences)),
-    int32("prefillTokens", column(steps.prefillTokens)),
-    int32("decodeTokens", column(steps.decodeTokens)),
-    int64("contextTokens", Float64Array.from(steps.contextTokens)),
-    int64("prefillContextTokens", Float64Array.from(steps.prefillContextTokens)),
-    int32("prefillSequences", column(steps.prefillSequences)),
-    int64("prefillPairs", Float64Array.from(steps.prefillPairs)),
-    int32("logits", column(steps.logits)),
-    int32("calls", column(steps.calls)),
-    int64("paddedContextTokens", Float64Array.from(steps.paddedContextTokens)),
-    int64("farContextTokens", Float64Array.from(steps.farContextTokens)),
-    int64("paddedPairs", Float64Array.from(steps.paddedPairs)),
-    int32("copiedBlocks", column(steps.copiedBlocks)),
-    int32("swappedTokens", column(steps.swappedTokens)),
-  ]);
-}
+/** `count` consecutive numbers. */
+export const numbers = (first: number, count: number) => Uint32Array.from({ length: count }, (_, i) => first + i);
 
 /** A row for each interval of a timed run: mean levels and sums of counts, over all replicas. */
 export async function writeSeries(file: TableFile, series: TimeSeries): Promise<void> {
@@ -139,25 +152,6 @@ export async function writeSeries(file: TableFile, series: TimeSeries): Promise<
     ),
     ...levelNames.map((name) => double(name, mean(levels[name]))),
     ...countNames.map((name) => int64(name, counts[name].subarray(0, count))),
-  ]);
-}
-
-/** A row for each step. Without a clock every request that is not refused is one step, which computes its misses. */
-export async function writeSteps(file: TableFile, results: RequestResults): Promise<void> {
-  const { inputTokens, hitTokens, refused } = results;
-  const served = numbers(refused.length).filter((row) => refused[row] === 0);
-  await writeTable(file, served.length, [
-    int32("step", numbers(served.length)),
-    int32("request", served),
-    int32("requests", new Uint32Array(served.length).fill(1)),
-    int32(
-      "cachedTokens",
-      served.map((row) => hitTokens[row]),
-    ),
-    int32(
-      "computedTokens",
-      served.map((row) => inputTokens[row] - hitTokens[row]),
-    ),
   ]);
 }
 

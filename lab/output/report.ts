@@ -1,19 +1,35 @@
 import { cacheReport } from "../../core/cache/report.ts";
 import { optionsOf } from "../../core/replica/compose.ts";
-import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Input } from "../input.ts";
 import { version } from "../package.ts";
 import { effectiveRules, type RunConfig } from "../run/configuration.ts";
 import type { OperationResult } from "../run/operations-file.ts";
 import { describeEngine } from "../run/real-engine.ts";
-import { blockReferences, type Run } from "../run/run.ts";
-import type { ServedResult } from "../run/served-result.ts";
+import type { Run } from "../run/run.ts";
+import type { ServedMetrics } from "../run/served-result.ts";
 import { describe } from "../run/simulation.ts";
+import type { TraceStream, TraceTotals } from "../trace-stream.ts";
 import { isFromFile } from "../user-plugins/user-plugin.ts";
 
 /** The fields about the trace, the same in every JSON document. */
-export function traceReport({ trace, files, format, inputTokens, outputTokens }: Input) {
+export interface TraceReport {
+  readonly files: readonly string[];
+  readonly format: string;
+  readonly requests: number;
+  readonly inputTokens: number;
+  readonly outputTokens: number;
+  readonly unitTokens: number;
+}
+
+/** The fields about a trace in memory. */
+export function traceReport({ trace, files, format, inputTokens, outputTokens }: Input): TraceReport {
   return { files, format, requests: trace.requestCount, inputTokens, outputTokens, unitTokens: trace.unitTokens };
+}
+
+/** The fields about a trace whose totals are known. */
+export function streamReport({ files, format }: TraceStream, totals: TraceTotals): TraceReport {
+  const { requests, inputTokens, outputTokens, unitTokens } = totals;
+  return { files, format, requests, inputTokens, outputTokens, unitTokens };
 }
 
 /** The fields about the configuration without its cache size, the same in every JSON document. */
@@ -36,8 +52,8 @@ export function policyReport(config: RunConfig) {
 }
 
 /** The part of a report that is known before the run. */
-export const setupReport = (input: Input, config: RunConfig) => ({
-  trace: traceReport(input),
+export const setupReport = (trace: TraceReport, config: RunConfig) => ({
+  trace,
   policy: { ...policyReport(config), blocks: (config.eviction.unlimited ? undefined : config.blocks) ?? null },
   target: config.engine ? config.engine.backend.name : config.simulated ? "sim" : "cache",
   seed: config.seed,
@@ -52,15 +68,14 @@ export const machineReport = ({ simulated, engine }: RunConfig) => ({
 
 /** The document that `replay --json` prints and `run.json` contains: schema run/1. Fields may be added, none renamed. */
 export function runReport(
-  input: Input,
-  blocks: BlockColumns,
-  { config, result, simulation, wallMs }: Run,
+  trace: TraceReport,
+  { config, result, simulation, blockReferences, wallMs }: Run,
   operations?: readonly OperationResult[],
 ) {
   return {
     schema: "run/1",
     kvlab: version,
-    ...setupReport(input, config),
+    ...setupReport(trace, config),
     ...(simulation?.interrupted && { interrupted: simulation.interrupted }),
     cache: cacheReport(result.counters, result.fragmentation),
     ...(operations && { operations }),
@@ -69,12 +84,12 @@ export function runReport(
     ...machineReport(config),
     ...(simulation && servedReport(simulation)),
     wallMs: Math.round(wallMs * 1000) / 1000,
-    blockRefsPerS: Math.round(blockReferences(blocks, simulation?.requests.finishedNs) / (wallMs / 1000)),
+    blockRefsPerS: Math.round(blockReferences / (wallMs / 1000)),
   };
 }
 
 /** Fields of timed runs only: offered load, SLO, replicas and the reasons of refusals. */
-const servedReport = ({ load, slo, cluster, refusals, transfers, drafts }: ServedResult) => ({
+const servedReport = ({ load, slo, cluster, refusals, transfers, drafts }: ServedMetrics) => ({
   load,
   slo: slo ?? null,
   cluster,

@@ -1,4 +1,4 @@
-import { constants } from "node:fs";
+import { constants, mkdirSync } from "node:fs";
 import { access, lstat, mkdir, readdir, readFile, realpath, rename, rm, rmdir, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
@@ -105,6 +105,38 @@ async function isRun(path: string): Promise<boolean> {
 
 /** Names are shortened to this number of characters, because a suffix could make a long name too long for the file system. */
 const longestKept = 30;
+
+/** Temporary files below a folder of runs, for a run whose directory is not known before its end. */
+export class TemporaryFiles {
+  readonly #parent: string;
+  readonly #folder: string;
+  #made: string | undefined;
+  #exists = false;
+
+  constructor(parent: string) {
+    this.#parent = resolve(parent);
+    this.#folder = `${temporaryBeside(join(this.#parent, "tables"))}.tmp`;
+  }
+
+  /** The path of a file of this name. The folder is created by the first call. */
+  path(name: string): string {
+    if (!this.#exists) {
+      this.#made = mkdirSync(this.#parent, { recursive: true });
+      unfinished.add(this.#folder);
+      mkdirSync(this.#folder);
+      this.#exists = true;
+    }
+    return join(this.#folder, name);
+  }
+
+  /** Removes the files that were not moved, and folders that are empty then. */
+  async remove(): Promise<void> {
+    if (!this.#exists) return;
+    await rm(this.#folder, { recursive: true, force: true });
+    unfinished.delete(this.#folder);
+    if (this.#made) await removeEmpty(this.#parent, this.#made);
+  }
+}
 
 /** The path of a temporary directory beside the target, without its suffix. */
 const temporaryBeside = (target: string) =>

@@ -1,12 +1,14 @@
 import { createHash } from "node:crypto";
 import { basename, join } from "node:path";
+import { assert } from "../../core/errors.ts";
 import { KvEventReader } from "../../core/log/kv-events.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { Input } from "../input.ts";
 import type { Run } from "../run/run.ts";
-import { writeEvents, writeRequests, writeSeries, writeSimulatedSteps, writeSteps } from "./parquet.ts";
+import { writeEvents, writeSeries } from "./parquet.ts";
 import type { RunReport } from "./report.ts";
 import { type RunDirectory, writeText } from "./run-directory.ts";
+import { RunTables } from "./run-tables.ts";
 
 /** The default folder of saved runs. */
 export const runsFolder = "runs";
@@ -46,21 +48,20 @@ export function runId(input: Pick<Input, "name">, report: Identified): string {
     .replace(/^\.+/, "");
 }
 
-/** Writes the files of a run. */
+/** Writes the files of a run. `tables`: rows that were added while it ran; by default those of its results. */
 export async function saveRun(
   directory: RunDirectory,
   run: Run,
   report: RunReport,
   command: string,
   signal?: AbortSignal,
+  tables: RunTables = tablesOf(run),
 ): Promise<void> {
   const { result, simulation } = run;
-  const { requests, logs } = result;
+  const { logs } = result;
   await directory.fill(async (folder) => {
     const file = (name: string) => ({ path: join(folder, name), signal });
-    await writeRequests(file("requests.parquet"), requests, report.warmup, simulation?.requests);
-    if (simulation?.steps) await writeSimulatedSteps(file("steps.parquet"), simulation.steps);
-    else await writeSteps(file("steps.parquet"), requests);
+    await tables.finish(folder, signal);
     if (simulation) await writeSeries(file("series.parquet"), simulation.series);
     if (logs.length > 0) {
       await writeEvents(file("events.parquet"), logs);
@@ -71,4 +72,12 @@ export async function saveRun(
     }
     await writeText(folder, "run.json", `${JSON.stringify({ ...report, command }, undefined, 2)}\n`);
   });
+}
+
+function tablesOf({ config, result: { requests }, simulation }: Run): RunTables {
+  assert(requests !== undefined, "the results of a run were not kept");
+  const tables = new RunTables(config.warmup ?? 0);
+  tables.addRequests(requests, simulation?.requests);
+  if (simulation?.steps) tables.addSteps(simulation.steps);
+  return tables;
 }

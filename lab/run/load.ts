@@ -1,6 +1,7 @@
-import { InputError } from "../../core/errors.ts";
+import { assert, InputError } from "../../core/errors.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { spreadArrivals } from "../../traces/spread.ts";
+import type { TraceTotals } from "../trace-stream.ts";
 import type { SimulationOptions } from "./simulation-options.ts";
 
 /** Applies `spread`, which distributes equal arrival times, and `maxOutput`, which raises `maxOutputTokens`. */
@@ -20,12 +21,26 @@ export function checkTurns({ optional: { parent, session } }: Trace): void {
 /** Times are whole ns below this number, so that doubles are exact. */
 const longestNs = 2 ** 53;
 
-/** The speed-up over the recorded arrivals. @throws InputError if arrival times would exceed 2^53 ns. */
-export function speedFrom({ rate, speed = 1 }: SimulationOptions, trace: Trace): number {
-  const value = rate === undefined ? speed : speedFor(rate, trace);
-  const { arrivalNs, requestCount } = trace;
-  const lastNs = arrivalNs[requestCount - 1];
-  if (value > 0 && Number.isFinite(value) && !(lastNs / value > longestNs)) return value;
+/** The number of requests of a trace, and the times of the first and the last one. */
+export type Arrivals = Pick<TraceTotals, "requests" | "firstNs" | "lastNs">;
+
+export const arrivalsOf = ({ arrivalNs, requestCount }: Trace): Arrivals => ({
+  requests: requestCount,
+  firstNs: arrivalNs[0],
+  lastNs: arrivalNs[requestCount - 1],
+});
+
+/** Whether the load depends on the last arrival of the trace: a rate, or a speed at which times could exceed 2^53 ns. */
+export const readsArrivals = ({ rate, speed = 1 }: SimulationOptions): boolean => rate !== undefined || speed < 1;
+
+/**
+ * The speed-up over the recorded arrivals; `arrivals` may be omitted if `readsArrivals` is false.
+ *
+ * @throws InputError if arrival times would exceed 2^53 ns
+ */
+export function speedFrom({ rate, speed = 1 }: SimulationOptions, arrivals?: Arrivals): number {
+  const value = rate === undefined ? speed : speedFor(rate, arrivals);
+  if (value > 0 && Number.isFinite(value) && !((arrivals?.lastNs ?? 0) / value > longestNs)) return value;
   throw new InputError(
     `${rate === undefined ? `--speed is ${speed}` : `--rate is ${rate}`}, which is ${
       Number.isFinite(value) ? "so slow that the trace would last longer than 104 days (2^53 ns)" : "too fast"
@@ -34,8 +49,15 @@ export function speedFrom({ rate, speed = 1 }: SimulationOptions, trace: Trace):
 }
 
 /** The speed-up at which `rate` requests arrive per second. @throws InputError for a trace without duration. */
-function speedFor(rate: number, { arrivalNs, requestCount }: Trace): number {
-  const durationS = (arrivalNs[requestCount - 1] - arrivalNs[0]) / 1e9;
-  if (durationS > 0) return (rate * durationS) / (requestCount - 1);
+function speedFor(rate: number, arrivals: Arrivals | undefined): number {
+  assert(arrivals !== undefined, "a rate without the arrivals of the trace");
+  const { requests, firstNs, lastNs } = arrivals;
+  const durationS = (lastNs - firstNs) / 1e9;
+  if (durationS > 0) return (rate * durationS) / (requests - 1);
   throw new InputError("--rate needs arrival times that differ; all requests of this trace arrive at once");
+}
+
+/** @throws InputError if no request would be left to report */
+export function checkWarmup(warmup: number, requests: number): void {
+  if (warmup >= requests) throw new InputError(`--warmup is ${warmup}, the trace has only ${requests} requests`);
 }

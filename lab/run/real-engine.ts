@@ -7,7 +7,7 @@ import type { EngineBackend, WeightBits } from "../../engine/backend.ts";
 import { defaultBackend } from "../../engine/backends.ts";
 import { type LoadedModel, loadModel } from "../../engine/model/load.ts";
 import type { Capacity } from "./capacity.ts";
-import { checkTurns, speedFrom } from "./load.ts";
+import { arrivalsOf, checkTurns, speedFrom } from "./load.ts";
 import type { OutputLengths, Pace } from "./paces.ts";
 import { defaultSwapSpace, type SimulationOptions } from "./simulation-options.ts";
 import { backendOf } from "./target.ts";
@@ -60,7 +60,7 @@ export function engineFrom(
     pace: options.pace ?? "busy",
     outputLengths: options.outputLengths ?? "trace",
     loop: options.loop ?? "open",
-    speed: speedFrom(options, trace),
+    speed: speedFrom(options, arrivalsOf(trace)),
     rate: options.rate,
     spread: options.spread ?? "none",
     maxOutput: options.maxOutput ?? 0,

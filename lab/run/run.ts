@@ -1,4 +1,5 @@
 import type { Counters } from "../../core/cache/counters.ts";
+import { assert } from "../../core/errors.ts";
 import type { EventLog } from "../../core/log/event-log.ts";
 import type { Fragmentation } from "../../core/plugins/index.ts";
 import { CacheReplay, type ReplayConfig, type RequestResults } from "../../core/replica/replay.ts";
@@ -6,13 +7,14 @@ import { median } from "../../core/serving/distribution.ts";
 import type { StepObserver } from "../../core/serving/observers.ts";
 import { never } from "../../core/serving/outcomes.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
-import type { Trace } from "../../core/trace/trace.ts";
 import { stopwatch } from "../../engine/clock.ts";
 import { type Control, Interrupted, yieldToEvents } from "../control.ts";
+import type { BlockBatch, BlockBatches } from "./block-stream.ts";
 import type { RunConfig } from "./configuration.ts";
 import { runEngine } from "./run-engine.ts";
 import { runSimulation } from "./run-simulation.ts";
-import type { ServedResult, Watched } from "./served-result.ts";
+import { discarded, type RunSink } from "./run-sink.ts";
+import type { ServedMetrics, Watched } from "./served-result.ts";
 import { simulationConfig } from "./simulation.ts";
 import { sliceMs, withFile } from "./slices.ts";
 
@@ -25,12 +27,17 @@ export interface RunResult {
   readonly logs: readonly EventLog[];
 }
 
+/** The results of a run whose requests may have been passed to a sink. */
+type AnyResult = Omit<RunResult, "requests"> & { readonly requests: RequestResults | undefined };
+
 /** A finished run of any target. */
 export interface Run {
   readonly config: RunConfig;
-  readonly result: RunResult;
+  readonly result: AnyResult;
   /** The results of a timed run, simulated or real. */
-  readonly simulation?: ServedResult;
+  readonly simulation?: ServedMetrics;
+  /** Block references of all prompts, warm-up included; in a timed run, only of finished requests. */
+  readonly blockReferences: number;
   /** Wall-clock time of the run itself; the median of repeated runs. */
   readonly wallMs: number;
 }
@@ -45,26 +52,22 @@ export interface RunOptions extends Pick<Control, "signal"> {
   readonly advance?: (requests: number) => void;
   /** Called with each run when it starts. */
   readonly watch?: (run: Watched) => void;
+  /** Receives the results of requests, which are then not kept; of repeated runs those of the last one. */
+  readonly sink?: RunSink | undefined;
 }
 
 /** Number of requests that `runReplay` serves in total. */
-export const servedRequests = (trace: Trace, repeat?: number) =>
-  trace.requestCount * (repeat === undefined ? 1 : repeat + 1);
+export const servedRequests = (requests: number, repeat?: number) => requests * (repeat === undefined ? 1 : repeat + 1);
 
-/** Replays a trace, each time from an empty cache. @throws Interrupted, and PolicyError naming a plug-in file. */
-export async function runReplay(
-  trace: Trace,
-  blocks: BlockColumns,
-  config: RunConfig,
-  options: RunOptions = {},
-): Promise<Run> {
-  const { repeat, advance = () => {} } = options;
-  const once = runner(trace, blocks, config, options, advance);
-  if (repeat !== undefined) await once();
+/** Runs a trace, each time from an empty cache. @throws Interrupted, and PolicyError naming a plug-in file */
+export async function runReplay(input: BlockBatches, config: RunConfig, options: RunOptions = {}): Promise<Run> {
+  const { repeat, sink, advance = () => {} } = options;
+  const once = runner(input, config, options, advance);
+  if (repeat !== undefined) await once(sink && discarded);
   const times: number[] = [];
   let last: MeasuredRun | undefined;
-  for (let i = 0; i < (repeat ?? 1); i++) {
-    last = await once();
+  for (let i = 1; i <= (repeat ?? 1); i++) {
+    last = await once(sink && (i < (repeat ?? 1) ? discarded : sink));
     times.push(last.wallMs);
   }
   return { config, ...last!, wallMs: median(times) };
@@ -74,44 +77,55 @@ type MeasuredRun = Omit<Run, "config">;
 
 /** Returns a function that runs the trace once, from an empty cache. */
 function runner(
-  trace: Trace,
-  blocks: BlockColumns,
+  input: BlockBatches,
   config: RunConfig,
   { repeat, keepSteps = false, observers = [], watch = () => {}, signal }: RunOptions,
   advance: (requests: number) => void,
-): () => Promise<MeasuredRun> {
+): (sink: RunSink | undefined) => Promise<MeasuredRun> {
   const { simulated, engine } = config;
   const served = { keepSteps, observers, advance, watch, signal };
   if (engine)
     return async () => {
+      const { trace, blocks } = await onlyBatch(input);
       const { result, wallMs } = await runEngine(trace, blocks, config, engine, served);
       // A partial run of several is not comparable.
       if (result.interrupted && repeat !== undefined) throw new Interrupted();
-      return { result, simulation: result, wallMs };
+      const references = blockReferences(blocks, result.requests.finishedNs);
+      return { result, simulation: result, blockReferences: references, wallMs };
     };
   if (simulated) {
     const options = { ...served, slo: simulated.slo };
-    return async () => {
+    return async (sink) => {
       const simulation = await simulationConfig(config, simulated);
-      const { result, wallMs } = await runSimulation(trace, blocks, simulation, options);
-      return { result, simulation: result, wallMs };
+      const { result, blockReferences, wallMs } = await runSimulation(input, simulation, { ...options, sink });
+      return { result, simulation: result, blockReferences, wallMs };
     };
   }
-  const slices = new Slices(trace, blocks);
-  return async () => await replayOnce(slices, config, advance, watch, signal);
+  const slices = new Slices();
+  return async (sink) => await replayOnce(input, config, { slices, sink, advance, watch, signal });
+}
+
+/** The trace of a run that needs it as a whole. */
+export async function onlyBatch(input: BlockBatches): Promise<BlockBatch> {
+  const all: BlockBatch[] = [];
+  for await (const batch of input.batches()) all.push(batch);
+  assert(all.length === 1, `${all.length} batches of a trace, expected the whole trace`);
+  return all[0];
+}
+
+interface ReplayOptions extends Required<Pick<RunOptions, "advance" | "watch">>, Pick<RunOptions, "sink" | "signal"> {
+  readonly slices: Slices;
 }
 
 async function replayOnce(
-  slices: Slices,
+  input: BlockBatches,
   config: ReplayConfig,
-  advance: (requests: number) => void,
-  watch: (run: Watched) => void,
-  signal: AbortSignal | undefined,
-) {
-  const replay = new CacheReplay(config);
-  const { trace, blocks } = slices;
+  { slices, sink, advance, watch, signal }: ReplayOptions,
+): Promise<MeasuredRun> {
+  const replay = new CacheReplay(config, sink && ((results) => sink.addRequests(results)));
   let wallMs = 0;
   let done = 0;
+  let references = 0;
   watch({
     get done() {
       return done;
@@ -121,35 +135,33 @@ async function replayOnce(
       return cache ? [{ cache, log }] : [];
     },
   });
-  try {
-    for (const [from, to] of slices.all()) {
+  for await (const { trace, blocks } of input.batches()) {
+    references += blockReferences(blocks);
+    for (const [from, to] of slices.of(trace.requestCount)) {
       const elapsedMs = stopwatch();
-      replay.feed(trace, blocks, from, to);
+      try {
+        replay.feed(trace, blocks, from, to);
+      } catch (error) {
+        throw withFile(error, config);
+      }
       const sliceWallMs = elapsedMs();
       wallMs += sliceWallMs;
       slices.adapt(sliceWallMs);
-      done = to;
+      done += to - from;
       advance(to - from);
       await yieldToEvents(signal);
     }
-  } catch (error) {
-    throw withFile(error, config);
   }
-  const { cache, requests, log } = replay.result();
+  const { cache, log } = replay.end();
   const { counters, fragmentation } = cache;
-  return { result: { counters, fragmentation, requests, logs: log ? [log] : [] }, wallMs };
+  const requests = sink ? undefined : replay.result().requests;
+  const result = { counters, fragmentation, requests, logs: log ? [log] : [] };
+  return { result, blockReferences: references, wallMs };
 }
 
-/** Ranges of a trace's rows: large enough to be fast, small enough to be interrupted between them. */
+/** Ranges of rows: large enough to be fast, small enough to be interrupted between them. */
 class Slices {
-  readonly trace: Trace;
-  readonly blocks: BlockColumns;
   #rows = 512;
-
-  constructor(trace: Trace, blocks: BlockColumns) {
-    this.trace = trace;
-    this.blocks = blocks;
-  }
 
   /** Adapts the size of slices to the wall-clock time of the last one. */
   adapt(ms: number): void {
@@ -157,8 +169,7 @@ class Slices {
     this.#rows = Math.ceil(Math.min(Math.max(fitting, this.#rows / 4), this.#rows * 4));
   }
 
-  *all(): Generator<[from: number, to: number]> {
-    const { requestCount } = this.trace;
+  *of(requestCount: number): Generator<[from: number, to: number]> {
     for (let from = 0; from < requestCount; ) {
       const to = Math.min(from + this.#rows, requestCount);
       yield [from, to];
@@ -167,21 +178,7 @@ class Slices {
   }
 }
 
-/** Number of distinct content ids among the blocks of all prompts. */
-export function distinctPromptBlocks({ keys, start, promptBlocks, distinct }: BlockColumns): number {
-  const seen = new Uint8Array(distinct);
-  let count = 0;
-  for (let r = 0; r < promptBlocks.length; r++) {
-    for (let at = start[r]; at < start[r] + promptBlocks[r]; at++) {
-      if (seen[keys[at]] === 1) continue;
-      seen[keys[at]] = 1;
-      count++;
-    }
-  }
-  return count;
-}
-
-/** Block references of all prompts, warm-up included; in a timed run, only of finished requests. */
+/** Block references of all prompts; in a timed run, only of finished requests. */
 export function blockReferences({ promptBlocks }: BlockColumns, finishedNs?: Float64Array): number {
   let count = 0;
   promptBlocks.forEach((blocks, row) => {

@@ -22,11 +22,16 @@ import type { Nanos } from "../../core/trace/trace.ts";
 import type { Control } from "../control.ts";
 
 /** The results of a timed run, simulated or real. */
-export interface ServedResult {
+export interface ServedResult extends ServedMetrics {
+  readonly requests: Outcomes;
+}
+
+/** The results of a timed run, whose requests may have been passed to a sink. */
+export interface ServedMetrics {
   readonly counters: Counters;
   /** Fragmentation of the first replica, if its allocator measures it. */
   readonly fragmentation: Fragmentation | undefined;
-  readonly requests: Outcomes;
+  readonly requests: Outcomes | undefined;
   /** One log for each replica, if `events` is set. */
   readonly logs: readonly EventLog[];
   readonly steps: StepTable | undefined;
@@ -71,17 +76,29 @@ export interface Watched {
   }[];
 }
 
-/** The results of a run that has ended or was stopped. */
-export function servedResult(
-  run: Served & { readonly series: TimeSeries },
-  { steps, slo, warmup }: { steps: StepTable | undefined; slo: Slo | undefined; warmup: number | undefined },
-): ServedResult {
+/** A run that has ended or was stopped. */
+type EndedRun = Served & { readonly series: TimeSeries };
+
+interface ResultOptions {
+  readonly steps: StepTable | undefined;
+  readonly slo: Slo | undefined;
+  readonly warmup: number | undefined;
+}
+
+/** The results of a run of a trace in one batch. */
+export const servedResult = (run: EndedRun, options: ResultOptions): ServedResult => ({
+  ...servedMetrics(run, options),
+  requests: run.arrivals.batches[0].outcomes,
+});
+
+/** The results of a run without those of its requests. */
+export function servedMetrics(run: EndedRun, { steps, slo, warmup }: ResultOptions): ServedMetrics {
   const metrics = new Metrics(run, warmup);
-  const { replicas, arrivals, series } = run;
+  const { replicas, series } = run;
   return {
     counters: countersOf(run),
     fragmentation: replicas[0].cache.fragmentation,
-    requests: arrivals.batches[0].outcomes,
+    requests: undefined,
     logs: replicas.flatMap(({ log }) => log ?? []),
     steps,
     series,

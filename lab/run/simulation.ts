@@ -19,7 +19,7 @@ import type { Capacity } from "./capacity.ts";
 import { pluginNamed, type RunConfig } from "./configuration.ts";
 import { costFrom } from "./cost-file.ts";
 import { costNote } from "./cost-note.ts";
-import { checkTurns, speedFrom } from "./load.ts";
+import { arrivalsOf, checkTurns, speedFrom } from "./load.ts";
 import { expertDevices, parallelismFrom } from "./parallelism.ts";
 import { disaggregationOf, poolsFrom } from "./pools.ts";
 import { givenProfile, profileFor, profilePrefix, rooflineName } from "./profile-choice.ts";
@@ -30,8 +30,16 @@ import { windowLoadOf } from "./window-load.ts";
 /** Defaults of a simulation. */
 export const simulatedDefaults = { model: "llama-3.1-8b", gpu: "h200", router: "round-robin", gpuMemory: 0.9 };
 
-/** @throws InputError if a model, GPU, router or efficiency factor is unknown. */
-export async function simulatedFrom(options: SimulationOptions, trace: Trace): Promise<Simulated> {
+/**
+ * The simulated system. `trace` is read in a closed loop only, and `arrivals` as stated at `readsArrivals`.
+ *
+ * @throws InputError if a model, GPU, router or efficiency factor is unknown
+ */
+export async function simulatedFrom(
+  options: SimulationOptions,
+  trace: Trace | undefined,
+  arrivals = trace && arrivalsOf(trace),
+): Promise<Simulated> {
   for (const name of ["model", "gpu"] as const)
     if (options[name]?.includes(",")) throw new InputError(`--${name} is "${options[name]}", expected one name`);
   const given = await givenProfile(options);
@@ -53,7 +61,7 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
     throw new InputError(`--router ${nameOf(options.router)} has no effect with ${one}`);
   if (!isRouted && options.routerOption !== undefined)
     throw new InputError(`--router-option has no effect with ${one}`);
-  if (options.loop === "closed") checkTurns(trace);
+  if (options.loop === "closed") checkTurns(trace!);
   return {
     model,
     hardware,
@@ -73,7 +81,7 @@ export async function simulatedFrom(options: SimulationOptions, trace: Trace): P
     loop: options.loop ?? "open",
     spread: options.spread ?? "none",
     maxOutput: options.maxOutput ?? 0,
-    speed: speedFrom(options, trace),
+    speed: speedFrom(options, arrivals),
     rate: options.rate,
     slo: options.slo,
   };

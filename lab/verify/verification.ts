@@ -17,7 +17,7 @@ import { type Control, Interrupted, yieldToEvents } from "../control.ts";
 import type { RunConfig } from "../run/configuration.ts";
 import { poolBytesPerToken, type RealEngine } from "../run/real-engine.ts";
 import { checkServable, type EngineOptions, runEngine } from "../run/run-engine.ts";
-import { runSimulation } from "../run/run-simulation.ts";
+import { simulateWhole } from "../run/run-simulation.ts";
 import type { ServedResult } from "../run/served-result.ts";
 import { withFile } from "../run/slices.ts";
 import { inTurn } from "../run/turns.ts";
@@ -119,8 +119,8 @@ export async function verifyDecisions(
   const simulator = await decisionsWith(steps, sent, blocks, { ...simulation, ...beforeOf(before) }, signal);
   copyOutputLengths(simulator, result.requests);
   const engineDecisions = { log: result.logs[0], chunks, outcomes: result.requests };
-  const predicted = async (cost: SimulationConfig["cost"]) =>
-    (await runSimulation(sent, blocks, { ...simulation, ...beforeOf(before), cost }, { signal })).result;
+  const predicted = (cost: SimulationConfig["cost"]) =>
+    simulateWhole(sent, blocks, { ...simulation, ...beforeOf(before), cost }, { signal });
   const fitted = measured && {
     ...measured,
     fit: fitCost(measured.steps, "the engine", { seed: config.seed, calls: measured.calls }),

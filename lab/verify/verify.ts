@@ -7,6 +7,7 @@ import { shortened } from "../../traces/shorten.ts";
 import { type CalibrationDesign, calibrationDesign } from "../calibrate/measured-engine.ts";
 import { type Control, counting } from "../control.ts";
 import { type Input, opened, type TraceChoice, type TraceReading } from "../input.ts";
+import { distinctPromptBlocks } from "../run/block-stream.ts";
 import { blocksOf, type Capacity, defaultCapacity } from "../run/capacity.ts";
 import { checkTarget } from "../run/check-target.ts";
 import {
@@ -23,7 +24,6 @@ import { costFrom } from "../run/cost-file.ts";
 import { withLoad } from "../run/load.ts";
 import { OperationsPlayer, readOperations } from "../run/operations-file.ts";
 import { engineCapacity, engineFrom, type RealEngine } from "../run/real-engine.ts";
-import { distinctPromptBlocks } from "../run/run.ts";
 import type { SimulationOptions } from "../run/simulation-options.ts";
 import { verifyDecisions } from "./verification.ts";
 import { verifyReport } from "./verify-report.ts";

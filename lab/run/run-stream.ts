@@ -1,0 +1,229 @@
+import { basename, dirname, join, resolve } from "node:path";
+import { assert } from "../../core/errors.ts";
+import type { Trace } from "../../core/trace/trace.ts";
+import { copyStandardInput } from "../../traces/bytes.ts";
+import { counting } from "../control.ts";
+import { commandOf } from "../output/command-line.ts";
+import { machineReport, runReport, setupReport, streamReport } from "../output/report.ts";
+import { claimRunDirectory, TemporaryFiles } from "../output/run-directory.ts";
+import { RunTables } from "../output/run-tables.ts";
+import { runId, saveRun } from "../output/save.ts";
+import type { TimelineFile } from "../output/timeline-file.ts";
+import { TraceStream } from "../trace-stream.ts";
+import { userCodeRuns } from "../user-plugins/user-code.ts";
+import { BlockStream } from "./block-stream.ts";
+import { blocksOf, defaultCapacity } from "./capacity.ts";
+import {
+  blockTokensFor,
+  checkMemory,
+  deviceOf,
+  type Parts,
+  type RunConfig,
+  schedulerOptionsOn,
+} from "./configuration.ts";
+import type { LiveRun } from "./live.ts";
+import { checkWarmup, readsArrivals, withLoad } from "./load.ts";
+import { type Operation, OperationsPlayer } from "./operations-file.ts";
+import { engineCapacity, engineFrom } from "./real-engine.ts";
+import { onlyBatch, type Run, runReplay, servedRequests } from "./run.ts";
+import { discarded } from "./run-sink.ts";
+import { capacityFrom, simulatedFrom } from "./simulation.ts";
+import { isEngine } from "./target.ts";
+import type { StreamedRun, TargetOptions } from "./trace-run.ts";
+
+/** What is prepared before a trace is read. */
+export interface Preparation {
+  readonly parts: Parts;
+  readonly operations: readonly Operation[] | undefined;
+  readonly timeline: TimelineFile | undefined;
+  /** The trace is kept in memory, and so are the results of its requests. */
+  readonly isWhole?: boolean;
+}
+
+/** A finished run. `trace`: the trace that was run, if it was in memory. */
+interface FinishedRun extends StreamedRun {
+  readonly run: Run;
+  readonly trace: Trace | undefined;
+}
+
+/** Runs one configuration over a trace. @throws as `runTrace`, and LateNamespaces */
+export async function runStream(
+  stream: TraceStream,
+  options: TargetOptions,
+  preparation: Preparation,
+): Promise<FinishedRun> {
+  const { parts, timeline } = preparation;
+  const { rules = {}, repeat, save, signal } = options;
+  const isWhole = preparation.isWhole === true || needsWhole(options, preparation);
+  const reading = `reading ${stream.name}`;
+  if (!isWhole && isReadTwice(options, parts)) await copyStandardInput(stream.files, signal);
+  const trace = isWhole ? withLoad(await stream.whole(counting(options, reading)), options) : undefined;
+  const source = trace ? TraceStream.of(trace, stream) : stream;
+  const blockTokens = blockTokensFor(trace ?? (await stream.head()), options.blockSize, parts.preset);
+  const blocks = new BlockStream(source, { ...parts, blockTokens }, (batch) => trace ?? withLoad(batch, options));
+  const count = async () => {
+    const advance = trace ? () => {} : counting(options, reading);
+    for await (const batch of blocks.batches(true)) advance(batch.trace.requestCount);
+  };
+  if (isWhole || options.live !== undefined || repeat !== undefined || readsArrivals(options)) await count();
+  const { config, player, isDefaultSize } = await configured(source, blocks, trace, count, options, preparation);
+
+  const temporary = save && new TemporaryFiles("as" in save ? dirname(save.as) : save.below);
+  let live: LiveRun | undefined;
+  try {
+    const tables = isWhole || !temporary ? undefined : tablesIn(temporary, config);
+    live = await liveRun(source, config, options);
+    const doing = config.simulated ? "simulating" : config.engine ? "serving" : "replaying";
+    const requests = source.totals && servedRequests(source.totals.requests, repeat);
+    const run = await runReplay(blocks, config, {
+      repeat,
+      keepSteps: save !== undefined,
+      observers: timeline ? [timeline.timeline] : [],
+      advance: counting(options, doing, requests),
+      watch: (run) => live?.watch(run),
+      sink: isWhole ? undefined : (tables ?? discarded),
+      signal,
+    });
+    live?.saving();
+    await timeline?.close();
+
+    const { totals } = source;
+    const { distinctBlocks } = blocks;
+    assert(totals !== undefined && distinctBlocks !== undefined, "the run ended before its trace");
+    const report = runReport(streamReport(source, totals), run, player?.results);
+    let directory: string | undefined;
+    if (save) {
+      options.progress?.({ doing: "saving", done: 0 });
+      const claimed = await claimRunDirectory("as" in save ? save.as : join(save.below, runId(source, report)));
+      // The results of an interrupted run are saved although the signal is aborted.
+      const until = report.interrupted ? undefined : signal;
+      await saveRun(claimed, run, report, commandOf(report, options, ruleTexts(rules)), until, tables);
+      directory = claimed.path;
+    }
+    return {
+      report,
+      run,
+      trace,
+      traceName: source.name,
+      series: run.simulation?.series,
+      distinctBlocks,
+      isDefaultSize,
+      parts,
+      directory,
+    };
+  } finally {
+    live?.close();
+    await temporary?.remove();
+  }
+}
+
+/** Whether a run needs the end of the trace before its beginning, or keeps something of every request. */
+function needsWhole(
+  { target, loop, spread = "none", events, ...options }: TargetOptions,
+  { parts, operations, timeline }: Preparation,
+): boolean {
+  return (
+    // Policies that read the future, turns that follow others, and operations on the prompt of any request.
+    (parts.eviction.offline ?? false) ||
+    loop === "closed" ||
+    spread !== "none" ||
+    operations !== undefined ||
+    isEngine(target) ||
+    // The log is in memory. Copies on several replicas are found with all prompts.
+    events === true ||
+    timeline !== undefined ||
+    [options.replicas, options.dp, options.prefillReplicas, options.decodeReplicas].some((count) => (count ?? 1) > 1) ||
+    options.prefillReplicas !== undefined
+  );
+}
+
+/** Whether a trace that is read batch by batch is read a second time. */
+function isReadTwice(options: TargetOptions, { eviction }: Parts): boolean {
+  const { target, blocks, capacity, live, repeat } = options;
+  if (live !== undefined || repeat !== undefined || readsArrivals(options)) return true;
+  if (blocks !== undefined) return typeof blocks === "object" && "share" in blocks;
+  return target === "cache" && capacity === undefined && !eviction.unlimited;
+}
+
+interface Configured {
+  readonly config: RunConfig;
+  readonly player: OperationsPlayer | undefined;
+  /** The size of the cache is the default share of the distinct blocks. */
+  readonly isDefaultSize: boolean;
+}
+
+/** The configuration of the run. `count` reads the whole trace, if a size depends on its distinct blocks. */
+async function configured(
+  source: TraceStream,
+  blocks: BlockStream,
+  trace: Trace | undefined,
+  count: () => Promise<void>,
+  options: TargetOptions,
+  { parts, operations }: Preparation,
+): Promise<Configured> {
+  const { target, seed = 1, warmup = 0 } = options;
+  if (source.totals) checkWarmup(warmup, source.totals.requests);
+  const simulated = target === "sim" ? await simulatedFrom(options, trace, source.totals) : undefined;
+  const engine = isEngine(target) ? engineFrom({ ...options, target }, trace!) : undefined;
+  const { blockTokens } = blocks;
+  const schedulerOptions = schedulerOptionsOn(parts, deviceOf(simulated, engine));
+  const base = { ...parts, schedulerOptions, blockTokens, blocks: undefined, seed };
+  const given = engine ? engineCapacity(options, engine, blockTokens) : await capacityFrom(options, simulated, base);
+  const { unlimited } = parts.eviction;
+  const capacity = given ?? defaultCapacity;
+  if (!unlimited && typeof capacity === "object" && "share" in capacity && blocks.distinctBlocks === undefined)
+    await count();
+  const player = operations && (await playerOf(operations, blocks));
+  const config: RunConfig = {
+    ...base,
+    ...(player && { before: (...args) => player.before(...args) }),
+    blocks: unlimited ? undefined : blocksOf(capacity, blocks.distinctBlocks ?? 0),
+    schedulerOptions: { ...schedulerOptions, ...options.schedulerOption },
+    simulated,
+    engine,
+    warmup,
+    events: options.events ?? false,
+    audit: options.audit ?? false,
+  };
+  checkMemory(config.blocks);
+  return { config, player, isDefaultSize: given === undefined && !unlimited };
+}
+
+async function playerOf(operations: readonly Operation[], input: BlockStream): Promise<OperationsPlayer> {
+  const { trace, blocks } = await onlyBatch(input);
+  return new OperationsPlayer(operations, trace, blocks);
+}
+
+/** Tables that are written while the run proceeds; after a signal no temporary file may remain of a run with plug-in code. */
+function tablesIn(temporary: TemporaryFiles, { warmup = 0 }: RunConfig): RunTables {
+  return new RunTables(warmup, (name) => (userCodeRuns() ? undefined : temporary.path(name)));
+}
+
+export const ruleTexts = (rules: Parts["rules"]): string[] =>
+  Object.entries(rules).map(([name, value]) => `${name}=${value}`);
+
+/** The live folder of the run, if `live` is given. Repeated runs are not shown. */
+async function liveRun(source: TraceStream, config: RunConfig, options: TargetOptions): Promise<LiveRun | undefined> {
+  const { live, save, operations, repeat, rules = {} } = options;
+  const { totals } = source;
+  if (live === undefined || repeat !== undefined || totals === undefined) return undefined;
+  const setup = setupReport(streamReport(source, totals), config);
+  const { simulated, engine } = config;
+  const id = () =>
+    // The results of operations are part of a run's id.
+    operations === undefined
+      ? runId(source, { ...setup, ...machineReport(config), slo: (simulated ?? engine)?.slo })
+      : undefined;
+  const run = save && ("as" in save ? basename(resolve(save.as)) : id());
+  const { preset, index, eviction, allocator, scheduler, rules: effective, blocks, blockTokens } = setup.policy;
+  const { LiveRun } = await import("./live.ts");
+  return await LiveRun.open(
+    live.runs,
+    {
+      ...{ command: commandOf(setup, options, ruleTexts(rules)), run: run ?? null, trace: source.name },
+      ...{ requests: totals.requests, target: options.target },
+      ...{ preset, index, eviction, allocator, scheduler, victims: effective.victims, blocks, blockTokens },
+    },
+    live.warn,
+  );
+}
