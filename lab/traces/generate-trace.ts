@@ -29,7 +29,7 @@ export const dashed = (name: string) => `--${name.replace(/[A-Z]/g, (letter) => 
  * @throws InputError if an option is out of range, or the file exists or cannot be written; Interrupted, without a file
  */
 export async function generateTrace(options: GenerateTraceOptions): Promise<{ readonly requests: number }> {
-  const { out, force, progress, signal, generator: name = "chat", ...values } = options;
+  const { out, force, progress, signal, note: _, generator: name = "chat", ...values } = options;
   const generator = generatorNamed(name);
   const source = sourceOf(generator, values);
   const requests = values.requests ?? generator.parameters.requests.default;
