@@ -75,7 +75,7 @@ export type { ProfileFolder } from "./lab/profiles/catalogue.ts";
 export type { Capacity } from "./lab/run/capacity.ts";
 export type { PartChoice, Parts } from "./lab/run/configuration.ts";
 export type { RunResult } from "./lab/run/run.ts";
-export type { SimulationOptions, SimulationOptions } from "./lab/run/simulation-options.ts";
+export type { SimulationOptions } from "./lab/run/simulation-options.ts";
 export type {
   LiveOptions,
   ReplayOptions,

@@ -54,7 +54,7 @@ export class ArrivalClock {
    * Unix times are too large for integer nanoseconds, so the times of a trace that begins with one are relative to its
    * first request.
    */
-  arrivalNs(time: number, field: string, scan: JsonLineScanner<string>): Nanos {
+  arrivalNs(time: number, field: string, scan: Pick<JsonLineScanner<string>, "file" | "error">): Nanos {
     const last = this.#last;
     if (last === undefined && time * this.#nanosPerUnit > Number.MAX_SAFE_INTEGER) this.#origin = time;
     if (last !== undefined && time < last) {

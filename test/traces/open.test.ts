@@ -28,8 +28,8 @@ test("options reach the reader", async () => {
 
 test("an unknown format is refused with the fields that each format needs, and those that are missing", async () => {
   const open = (line: string) => failureOf(() => openTrace([fileOf([line], "t")]));
-  const object = await open('{"prompt": {"x": [1, "}"]}, "timestamp": 1}');
-  expect(object).toMatch(/^t: unknown format: JSON Lines with the fields prompt, timestamp; \d+ formats are known: /);
+  const object = await open('{"question": {"x": [1, "}"]}, "timestamp": 1}');
+  expect(object).toMatch(/^t: unknown format: JSON Lines with the fields question, timestamp; \d+ formats are known: /);
   expect(object).toContain(
     "mooncake needs JSON Lines with timestamp, input_length, output_length, hash_ids " +
       "(missing: input_length, output_length, hash_ids)",

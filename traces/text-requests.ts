@@ -1,0 +1,185 @@
+import { counted, grouped } from "../core/counted.ts";
+import { type Trace, TraceBuilder, type TraceRow } from "../core/trace/trace.ts";
+import type { Notes } from "./format.ts";
+import type { TextTokenizer, Tokens } from "./tokenize.ts";
+
+/** A request of a text trace before tokenization. Lengths are in tokens. */
+export interface TextRequest {
+  /** Texts that are tokenized one by one; the prompt is their tokens, one after the other. */
+  readonly prompt: readonly string[];
+  /** Text of the output. Either all requests of a trace have it or none. */
+  readonly output?: string | undefined;
+  /** Length of the output, for a trace without its text. */
+  readonly outputTokens?: number;
+  /** The lengths that the file states, to compare with those that the tokenizer counts. */
+  readonly statedInputTokens?: number | undefined;
+  readonly statedOutputTokens?: number | undefined;
+  readonly maxOutputTokens?: number | undefined;
+  readonly session?: number;
+  readonly namespace?: number;
+}
+
+/** Requests that are tokenized together, such as the turns of a conversation. */
+export interface TextGroup {
+  readonly requests: readonly TextRequest[];
+}
+
+/** The columns of a request that follow from its text. */
+export type TokenizedRequest = Omit<TraceRow, "arrivalNs">;
+
+/** Characters that are tokenized at once. */
+const batchCharacters = 1 << 18;
+const batchGroups = 1024;
+
+/**
+ * Tokenizes requests in batches of bounded size. Requests without a prompt are left out. Stated lengths that differ from the
+ * tokenizer's, and requests that are left out, are noted at the end.
+ */
+export async function* tokenized<Group extends TextGroup>(
+  groups: AsyncIterable<Group>,
+  tokenizer: TextTokenizer,
+  notes: Notes,
+): AsyncGenerator<{ readonly group: Group; readonly rows: TokenizedRequest[] }> {
+  const counts = new TextCounts(tokenizer);
+  let batch: Group[] = [];
+  let characters = 0;
+  async function* encodedBatch() {
+    const texts = batch.flatMap(({ requests }) => requests.flatMap(textsOf));
+    const tokens = (await tokenizer.encode(texts)).values();
+    const ready = batch;
+    batch = [];
+    characters = 0;
+    for (const group of ready) {
+      const rows = group.requests.map((request) => rowOf(request, tokenizer.start, tokens));
+      for (const [i, request] of group.requests.entries()) counts.add(request, rows[i]);
+      yield { group, rows: rows.filter((_, i) => hasPrompt(group.requests[i])) };
+    }
+  }
+  for await (const group of groups) {
+    batch.push(group);
+    for (const request of group.requests) for (const text of textsOf(request)) characters += text.length;
+    if (batch.length === batchGroups || characters >= batchCharacters) yield* encodedBatch();
+  }
+  yield* encodedBatch();
+  counts.note(notes);
+}
+
+const textsOf = ({ prompt, output }: TextRequest): readonly string[] =>
+  output === undefined ? prompt : [...prompt, output];
+
+const hasPrompt = ({ prompt }: TextRequest) => prompt.some((text) => text !== "");
+
+/** The row of a request, whose tokens are the next ones of `tokens`. */
+function rowOf(request: TextRequest, start: Tokens, tokens: Iterator<Tokens>): TokenizedRequest {
+  const { prompt, output, outputTokens = 0, maxOutputTokens, session, namespace } = request;
+  const keys = joined([start, ...prompt.map(() => tokens.next().value as Tokens)]);
+  const generatedKeys = output === undefined ? undefined : (tokens.next().value as Tokens);
+  const length = generatedKeys?.length ?? outputTokens;
+  return {
+    ...{ keys, inputTokens: keys.length, outputTokens: length },
+    ...(generatedKeys && { generatedKeys }),
+    ...(maxOutputTokens !== undefined && { maxOutputTokens: Math.max(maxOutputTokens, length) }),
+    ...(session !== undefined && { session }),
+    ...(namespace !== undefined && { namespace }),
+  };
+}
+
+function joined(parts: readonly Tokens[]): Tokens {
+  const filled = parts.filter(({ length }) => length > 0);
+  if (filled.length === 1) return filled[0];
+  const all = new Uint32Array(filled.reduce((sum, { length }) => sum + length, 0));
+  let at = 0;
+  for (const part of filled) {
+    all.set(part, at);
+    at += part.length;
+  }
+  return all;
+}
+
+/** "3 of 40", for notes. */
+export const share = (count: number, of: number) => `${grouped(count)} of ${grouped(of)}`;
+
+/** Differences between stated lengths and those of the tokenizer. */
+class Difference {
+  stated = 0;
+  differing = 0;
+  statedTokens = 0;
+  countedTokens = 0;
+
+  add(stated: number | undefined, tokens: number): void {
+    if (stated === undefined) return;
+    this.stated++;
+    if (stated !== tokens) this.differing++;
+    this.statedTokens += stated;
+    this.countedTokens += tokens;
+  }
+
+  text(what: string, tokenizer: string): string {
+    return (
+      `${what} stated in the trace differ from those of ${tokenizer}, which are used: in ${grouped(this.differing)} of ` +
+      `${counted(this.stated, "request")}, in total ${grouped(this.statedTokens)} stated and ${grouped(this.countedTokens)} used`
+    );
+  }
+}
+
+class TextCounts {
+  readonly #tokenizer: TextTokenizer;
+  #requests = 0;
+  #withoutPrompt = 0;
+  readonly #input = new Difference();
+  readonly #output = new Difference();
+
+  constructor(tokenizer: TextTokenizer) {
+    this.#tokenizer = tokenizer;
+  }
+
+  add(request: TextRequest, row: TokenizedRequest): void {
+    this.#requests++;
+    if (!hasPrompt(request)) this.#withoutPrompt++;
+    else {
+      this.#input.add(request.statedInputTokens, row.inputTokens);
+      if (request.output !== undefined) this.#output.add(request.statedOutputTokens, row.outputTokens);
+    }
+  }
+
+  note(notes: Notes): void {
+    const { name } = this.#tokenizer;
+    if (this.#withoutPrompt > 0)
+      notes.add(`requests with an empty prompt are left out: ${share(this.#withoutPrompt, this.#requests)}`);
+    if (this.#input.differing > 0) notes.add(this.#input.text("prompt lengths", name));
+    if (this.#output.differing > 0) notes.add(this.#output.text("output lengths", name));
+  }
+}
+
+/** Rows as batches of one trace of token ids. */
+export async function* tokenBatches(rows: AsyncIterable<TraceRow>): AsyncGenerator<Trace> {
+  const builder = new TraceBuilder(1);
+  for await (const row of rows) {
+    builder.add(row);
+    if (builder.isFull) yield builder.take();
+  }
+  if (builder.requestCount > 0) yield builder.take();
+}
+
+/** vLLM's and SGLang's benchmarks have the same default. */
+const defaultOutputTokens = 256;
+
+/** Output lengths, with a default for requests whose output length is not recorded. */
+export class OutputLengths {
+  #requests = 0;
+  #missing = 0;
+
+  of(tokens: number | undefined | ""): number {
+    this.#requests++;
+    if (typeof tokens === "number") return tokens;
+    this.#missing++;
+    return defaultOutputTokens;
+  }
+
+  note(notes: Notes): void {
+    if (this.#missing === 0) return;
+    notes.add(
+      `requests without an output length are read with ${defaultOutputTokens} output tokens: ${share(this.#missing, this.#requests)}`,
+    );
+  }
+}
