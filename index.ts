@@ -46,11 +46,13 @@ export type { Generated, GenerateOptions } from "./lab/generate/generate.ts";
 export type { TimedCompletion } from "./lab/generate/generate-all.ts";
 export type { Input, TraceChoice, TraceReading } from "./lab/input.ts";
 export {
+  anonymizeTrace,
   beat,
   calibrate,
   checkPlugin,
   compare,
   compareServed,
+  convertTrace,
   doctor,
   fidelity,
   firstDifference,
@@ -84,7 +86,10 @@ export type {
   TraceRun,
   TraceRunOptions,
 } from "./lab/run/trace-run.ts";
+export type { AnonymizeTraceOptions } from "./lab/traces/anonymize-trace.ts";
+export type { ConvertTraceOptions, LostColumn, WrittenTrace } from "./lab/traces/convert-trace.ts";
 export type { GeneratedFile, GenerateTraceOptions } from "./lab/traces/generate-trace.ts";
+export type { OutputFile } from "./lab/traces/output-file.ts";
 export type { DescribedTrace, TraceStatsDocument, TraceStatsOptions } from "./lab/traces/trace-stats.ts";
 export type { CostPlugin, PluginKind, Plugins, ReaderPlugin } from "./lab/user-plugins/kinds.ts";
 export type { Verified, VerifyOptions } from "./lab/verify/verify.ts";

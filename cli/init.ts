@@ -7,7 +7,7 @@ import { InputError } from "../core/errors.ts";
 import { calledAs, entryUrl } from "../lab/package.ts";
 import type { PluginKind } from "../lab/user-plugins/kinds.ts";
 import { badPluginName } from "../lab/user-plugins/plugin-file.ts";
-import { replaceable } from "../traces/write-mooncake.ts";
+import { replaceable } from "../traces/replace-file.ts";
 import { templates } from "./init/templates.ts";
 import { print } from "./output/print.ts";
 

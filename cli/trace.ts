@@ -6,17 +6,19 @@ import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { addGenerateCommands } from "./trace/generate-commands.ts";
 import { statsText } from "./trace/trace-summary.ts";
+import { addAnonymize, addConvert } from "./trace/write-commands.ts";
 import { addUnsupportedTraceCommands } from "./unsupported.ts";
 
 const examples = `
 Examples:
   kvlab trace stats trace.jsonl.gz
+  kvlab trace convert trace.jsonl.gz trace.parquet
   kvlab trace generate rag --requests 10000 --out rag.jsonl.gz`;
 
 export function addTrace(program: Command): void {
   const trace = program
     .command("trace")
-    .description("describe and generate traces")
+    .description("describe, generate, convert and anonymize traces")
     .helpCommand("help [COMMAND]", "print the help of a command")
     .addHelpText("after", examples);
   const stats = trace
@@ -28,6 +30,8 @@ export function addTrace(program: Command): void {
     .addHelpText("after", examples)
     .action(describe);
   addGenerateCommands(trace);
+  addConvert(trace);
+  addAnonymize(trace);
   addUnsupportedTraceCommands(trace);
 }
 

@@ -10,9 +10,7 @@ const unsupportedCommands: Readonly<Record<string, string>> = {
 };
 
 const unsupportedTraceCommands: Readonly<Record<string, string>> = {
-  convert: "converting traces is not part of this version",
   record: "recording traces is not part of this version",
-  anonymize: "anonymizing traces is not part of this version",
 };
 
 export const addUnsupportedCommands = (program: Command) => refuseAll(program, unsupportedCommands, "");

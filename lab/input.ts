@@ -1,6 +1,6 @@
 import { basename } from "node:path";
 import { InputError } from "../core/errors.ts";
-import { readTrace, type Trace, type TraceSource } from "../core/trace/trace.ts";
+import { readTrace, rowOf, type Trace, TraceBuilder, type TraceSource } from "../core/trace/trace.ts";
 import { standardInputPath } from "../traces/bytes.ts";
 import type { TimeUnit } from "../traces/format.ts";
 import { chatSource } from "../traces/generators/chat.ts";
@@ -75,6 +75,43 @@ export async function openTrace(
     ...{ name, files, format, notes, trace },
     ...{ inputTokens: sum(trace.inputTokens), outputTokens: sum(trace.outputTokens) },
   };
+}
+
+/**
+ * The trace of these paths, or its first `limit` requests, to be read batch by batch.
+ *
+ * @throws InputError, TraceError; Interrupted also while batches are read
+ */
+export async function openTraceSource(paths: readonly string[], options: TraceReading & Control): Promise<TraceSource> {
+  const { limit, signal, note } = options;
+  const source = await sourceOf(paths, options, signal);
+  const read = watched(source, nameOf(source), options);
+  return {
+    ...read,
+    async *batches() {
+      try {
+        yield* limited(read, limit);
+      } catch (error) {
+        throwIfInterrupted(signal);
+        throw error;
+      }
+      for (const text of source.notes?.() ?? []) note?.(text);
+    },
+  };
+}
+
+async function* limited(source: TraceSource, limit = Number.POSITIVE_INFINITY): AsyncGenerator<Trace> {
+  let left = limit;
+  for await (const batch of source.batches()) {
+    if (batch.requestCount >= left) {
+      const builder = new TraceBuilder(batch.unitTokens, batch.distinctKeys, batch);
+      for (let r = 0; r < left; r++) builder.add(rowOf(batch, r));
+      yield builder.take();
+      return;
+    }
+    left -= batch.requestCount;
+    yield batch;
+  }
 }
 
 /**

@@ -17,6 +17,8 @@ import type { Input, TraceChoice, TraceReading } from "./input.ts";
 import type { PluginList } from "./plugin-list.ts";
 import type { ProfileFolder } from "./profiles/catalogue.ts";
 import type { ReplayOptions, ServeOptions, SimulateOptions, TraceRun } from "./run/trace-run.ts";
+import type { AnonymizeTraceOptions } from "./traces/anonymize-trace.ts";
+import type { ConvertTraceOptions, WrittenTrace } from "./traces/convert-trace.ts";
 import type { GenerateTraceOptions } from "./traces/generate-trace.ts";
 import type { DescribedTrace, TraceStatsOptions } from "./traces/trace-stats.ts";
 import type { PluginKind, Plugins } from "./user-plugins/kinds.ts";
@@ -211,6 +213,33 @@ export async function traceStats(trace: TraceChoice, options?: TraceStatsOptions
  */
 export async function generateTrace(options: GenerateTraceOptions): Promise<{ readonly requests: number }> {
   return (await import("./traces/generate-trace.ts")).generateTrace(options);
+}
+
+/**
+ * Converts a trace to another format, request by request: parquet, mooncake, token-ids or azure, selected by the extension of
+ * the file or by `to`. `kvlab trace convert`. The result lists the columns that the format lacks.
+ *
+ * @throws InputError if the format lacks the trace's content or the file cannot be written; TraceError naming file and line;
+ * Interrupted, without a file
+ */
+export async function convertTrace(
+  paths: string | readonly string[],
+  options: ConvertTraceOptions,
+): Promise<WrittenTrace> {
+  return (await import("./traces/convert-trace.ts")).convertTrace(paths, options);
+}
+
+/**
+ * Writes a trace with salted content ids in place of its content; lengths and times are kept. `kvlab trace anonymize`.
+ *
+ * @throws InputError if the trace has no content or the file cannot be written; TraceError naming file and line;
+ * Interrupted, without a file
+ */
+export async function anonymizeTrace(
+  paths: string | readonly string[],
+  options: AnonymizeTraceOptions,
+): Promise<WrittenTrace> {
+  return (await import("./traces/anonymize-trace.ts")).anonymizeTrace(paths, options);
 }
 
 /**

@@ -1,4 +1,4 @@
-import { openSync, readSync, rmSync, unlinkSync, writeSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readSync, rmSync, statSync, unlinkSync, writeSync } from "node:fs";
 import { type FileHandle, open, stat } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -22,7 +22,7 @@ export interface RandomAccessFile {
   readonly bytes: number;
   /** Reads at most `into.length` bytes at `position`. Returns the number of bytes; 0 beyond the end. */
   readAt(position: number, into: Uint8Array): number;
-  close(): void | Promise<void>;
+  close(): void;
 }
 
 /**
@@ -42,19 +42,27 @@ interface OpenBytes {
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Opens a file for reads at any position; standard input is copied to a temporary file first. @throws TraceError */
-export async function openForRandomAccess(path: string, signal?: AbortSignal): Promise<RandomAccessFile> {
+/**
+ * Opens a file for reads at any position.
+ *
+ * @throws TraceError if it cannot be read, or is standard input without a copy (`copyStandardInput`)
+ */
+export function openForRandomAccess(path: string): RandomAccessFile {
   if (path === standardInputPath) {
-    const { fd, bytes } = await standardInput.copied(signal);
+    const { fd, bytes } = standardInput.copy;
     return { bytes, readAt: (position, into) => readOf(path, fd, into, position), close: () => {} };
   }
-  const file = await openFile(path);
-  const { size } = await file.stat();
-  return {
-    bytes: size,
-    readAt: (position, into) => readOf(path, file.fd, into, position),
-    close: () => file.close(),
-  };
+  try {
+    // Checked before it is opened, as opening a pipe blocks until it has a writer.
+    const found = statSync(path);
+    if (!found.isFile()) throw new TraceError(`${path}: is not a regular file, expected one`);
+    const fd = openSync(path, "r");
+    const readAt = (position: number, into: Uint8Array) => readOf(path, fd, into, position);
+    return { bytes: fstatSync(fd).size, readAt, close: () => closeSync(fd) };
+  } catch (error) {
+    if (error instanceof TraceError) throw error;
+    throw new TraceError(`${path}: ${whyUnreadable(error)}`);
+  }
 }
 
 /**
@@ -132,6 +140,12 @@ class StandardInput {
       else process.stdin.destroy();
     };
     return { read, close };
+  }
+
+  /** @throws TraceError if there is none */
+  get copy(): { readonly fd: number; readonly bytes: number } {
+    if (!this.#copy) throw new TraceError("standard input: is not a file, expected one");
+    return this.#copy;
   }
 
   async copied(signal: AbortSignal | undefined): Promise<{ readonly fd: number; readonly bytes: number }> {

@@ -2,7 +2,7 @@ import { counted } from "../core/counted.ts";
 import { InputError, TraceError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
 import type { TraceSource } from "../core/trace/trace.ts";
-import { standardInputPath } from "./bytes.ts";
+import { copyStandardInput, standardInputPath } from "./bytes.ts";
 import type { FileShape, OpenTraceOptions, TraceFormat } from "./format.ts";
 import * as formats from "./formats.ts";
 import { type Sample, type SampleKind, sampleOf } from "./sample.ts";
@@ -44,12 +44,14 @@ export async function openTrace(paths: readonly string[], options: OpenTraceOpti
 const optionNames = { unitTokens: "unit tokens", timeUnit: "time unit", tokenizer: "tokenizer" } as const;
 
 /** @throws InputError if an option does not apply to the format */
-function opened(format: TraceFormat, paths: readonly string[], options: OpenTraceOptions): TraceSource {
+async function opened(format: TraceFormat, paths: readonly string[], options: OpenTraceOptions): Promise<TraceSource> {
   for (const name of ["timeUnit", "tokenizer"] as const)
     if (options[name] !== undefined && !format.options.includes(name))
       throw new InputError(
         `${optionNames[name]} is ${options[name]}, expected none: it does not apply to ${format.name}`,
       );
+  // The metadata are at the end of the file.
+  if (format.shape.kinds.includes("parquet")) await copyStandardInput(paths, options.signal);
   return format.open(paths, options);
 }
 

@@ -5,7 +5,7 @@ import type { WeightBits } from "../../engine/backend.ts";
 import { type BackendName, defaultBackend } from "../../engine/backends.ts";
 import { coefficientsOf, fitCost } from "../../sim/cost/fit.ts";
 import { fittedText } from "../../sim/cost/fitted.ts";
-import { replaceable } from "../../traces/write-mooncake.ts";
+import { replaceable } from "../../traces/replace-file.ts";
 import { type Control, counting } from "../control.ts";
 import { readRecordedRun } from "../fidelity/recorded-run.ts";
 import { checkWritable } from "../output/run-directory.ts";

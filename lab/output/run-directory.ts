@@ -3,8 +3,8 @@ import { access, lstat, mkdir, readdir, readFile, realpath, rename, rm, rmdir, w
 import { hostname } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { InputError } from "../../core/errors.ts";
+import { unfinished } from "../../core/unfinished.ts";
 import { pluginHost } from "../user-plugins/host.ts";
-import { unfinished } from "./unfinished.ts";
 
 /** The files of a run's directory. A directory with any other file is not replaced. */
 export const runFiles = [

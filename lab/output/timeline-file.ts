@@ -1,10 +1,10 @@
 import { closeSync, openSync, realpathSync, renameSync, rmSync, writeSync } from "node:fs";
 import { InputError } from "../../core/errors.ts";
 import { Timeline } from "../../core/serving/timeline.ts";
-import { replaceable } from "../../traces/write-mooncake.ts";
+import { unfinished } from "../../core/unfinished.ts";
+import { replaceable } from "../../traces/replace-file.ts";
 import { pluginHost } from "../user-plugins/host.ts";
 import { userCodeRuns } from "../user-plugins/user-code.ts";
-import { unfinished } from "./unfinished.ts";
 
 /** Text is written in pieces of about this many characters. */
 const pieceLength = 1 << 16;

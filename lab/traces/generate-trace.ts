@@ -5,7 +5,8 @@ import { InputError } from "../../core/errors.ts";
 import type { TraceSource } from "../../core/trace/trace.ts";
 import { type Generator, generated, type Values } from "../../traces/generators/generator.ts";
 import { type GeneratorChoice, generatorNamed } from "../../traces/generators/registry.ts";
-import { replaceable, writeMooncake } from "../../traces/write-mooncake.ts";
+import { replaceable } from "../../traces/replace-file.ts";
+import { writeMooncake } from "../../traces/write-mooncake.ts";
 import { type Control, counting, yieldToEvents } from "../control.ts";
 import { checkWritable, removeEmpty } from "../output/run-directory.ts";
 

@@ -136,7 +136,7 @@ describe.concurrent("unsupported and renamed options and commands are refused by
     ["verify --answers free", "--answers free: is called --output-lengths"],
     ["serve --port 8000", "serve: "],
     ["help serve", "serve: "],
-    ["trace convert a b", "trace convert: converting traces is not part of this version"],
+    ["trace record a b", "trace record: recording traces is not part of this version"],
   ];
   test.each(cases)("kvlab %s", async (args, message) => {
     expect((await refusal(newFolder(), args.split(" "))).slice(0, message.length)).toBe(message);

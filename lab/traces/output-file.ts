@@ -1,0 +1,46 @@
+import { existsSync, statSync } from "node:fs";
+import { mkdir } from "node:fs/promises";
+import { dirname, resolve } from "node:path";
+import { InputError } from "../../core/errors.ts";
+import { replaceable, replaceFile } from "../../traces/replace-file.ts";
+import { checkWritable, removeEmpty } from "../output/run-directory.ts";
+
+/** The file that a call writes. */
+export interface OutputFile {
+  /** The file to write; compressed if its name ends in .gz and the format is not compressed itself. */
+  readonly out: string;
+  /** Replaces the file if it exists. */
+  readonly force?: boolean | undefined;
+}
+
+/**
+ * Creates or replaces a file, and folders above it. The file has its final name only when it is complete. `read` are files
+ * that must not be replaced.
+ *
+ * @throws InputError if the file exists and `force` is not given, is one of `read`, or cannot be written
+ */
+export async function writeOutput(
+  { out, force }: OutputFile,
+  read: readonly string[],
+  write: (temporary: string) => Promise<void>,
+): Promise<void> {
+  await checkWritable(out, dirname(out));
+  const target = await replaceable(out);
+  if (read.some((file) => isSame(file, target)))
+    throw new InputError(`${out}: is also the input, expected another file to write to`);
+  if (existsSync(out) && !force) throw new InputError(`${out}: already exists; --force replaces it`);
+  const folder = resolve(dirname(out));
+  const made = await mkdir(folder, { recursive: true });
+  try {
+    await replaceFile(out, write);
+  } catch (error) {
+    if (made) await removeEmpty(folder, made);
+    throw error;
+  }
+}
+
+/** Whether two paths are one file, through links of either kind. */
+function isSame(a: string, b: string): boolean {
+  const [first, second] = [a, b].map((path) => statSync(path, { bigint: true, throwIfNoEntry: false }));
+  return first !== undefined && second !== undefined && first.ino === second.ino && first.dev === second.dev;
+}
