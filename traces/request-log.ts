@@ -32,6 +32,9 @@ export async function* loggedRequests(
   log.note(notes);
 }
 
+/** Unix times before 1973 are taken for times since the start of the log. */
+const leastUnixUs = 1e14;
+
 interface Entry extends TextGroup, Timed {
   readonly record: JsonRecord;
 }
@@ -49,6 +52,7 @@ class RequestLog {
   #hasOutputs: boolean | undefined;
   #requests = 0;
   #withoutOutput = 0;
+  #relativeTimes = 0;
 
   constructor(field: "messages" | "prompt", timeUnit: TimeUnit | undefined) {
     this.#field = field;
@@ -68,6 +72,10 @@ class RequestLog {
   }
 
   note(notes: Notes): void {
+    if (this.#relativeTimes > 0)
+      notes.add(
+        `times that are not Unix times are read as seconds (--time-unit states another unit): ${share(this.#relativeTimes, this.#requests)}`,
+      );
     this.#messages.note(notes);
     this.#lengths.note(notes);
     if (this.#withoutOutput > 0)
@@ -82,6 +90,7 @@ class RequestLog {
     if (this.#isTimed && timeUs === undefined)
       throw record.error("the request has no time, expected one as in the first request");
     this.#hasOutputs ??= output !== undefined;
+    if (this.#timeUnit === undefined && timeUs !== undefined && timeUs < leastUnixUs) this.#relativeTimes++;
     this.#requests++;
     if (this.#hasOutputs && output === undefined) this.#withoutOutput++;
     const session = found.session === undefined ? undefined : this.#sessions.numberOf(found.session);

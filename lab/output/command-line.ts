@@ -20,6 +20,8 @@ export function commandOf(
   const { format = trace.format } = given;
   add("format", trace.files.length === 0 ? undefined : nameOf(format));
   add("unit", given.unit);
+  add("time-unit", given.timeUnit);
+  add("tokenizer", given.tokenizer);
   add("limit", given.limit);
   add("preset", policy.preset ?? undefined);
   add("index", policy.indexFile ?? policy.index);
