@@ -1,5 +1,7 @@
 export { agents } from "./agents.ts";
 export { aibrix } from "./aibrix.ts";
+export { azure } from "./azure.ts";
+export { burstgpt } from "./burstgpt.ts";
 export { mooncake } from "./mooncake.ts";
 export { openaiChat } from "./openai-chat.ts";
 export { parquet } from "./parquet/parquet.ts";

@@ -136,7 +136,9 @@ export class JsonLineScanner<Name extends string> {
       if (field !== undefined) {
         this.#field = field;
         this.#guess = field + 1 < this.#fields.length ? field + 1 : 0;
-        this.#seen |= 1 << field;
+        const bit = 1 << field;
+        if ((this.#seen & bit) !== 0) throw this.error(`${this.#fields[field].name} is there twice, expected it once`);
+        this.#seen |= bit;
         return this.#fields[field].name;
       }
       this.#skipValue(0);

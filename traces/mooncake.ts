@@ -8,6 +8,7 @@ import { Notes, nanosPer, type TimeUnit, type TraceFormat } from "./format.ts";
 import { type Field, JsonLineScanner, requiredOf, WideIntegers } from "./json-lines.ts";
 import { lineBlocks } from "./lines.ts";
 import { OptionalFields, optionalFields } from "./optional-fields.ts";
+import { withRateNotes } from "./rates.ts";
 import {
   ArrivalClock,
   expectedOutputTokens,
@@ -55,7 +56,7 @@ export const mooncake: TraceFormat = {
     foreign: ["chat_id", "parent_chat_id"],
   },
   options: ["unitTokens", "timeUnit"],
-  open(files, { unitTokens, timeUnit = "ms", signal }) {
+  open(files, { unitTokens, timeUnit, signal }) {
     if (unitTokens !== undefined && !(Number.isInteger(unitTokens) && unitTokens >= 2 && unitTokens <= mostTokens))
       throw new InputError(`unit tokens is ${unitTokens}, expected an integer from 2 to ${mostTokens}`);
     const notes = new Notes();
@@ -65,11 +66,8 @@ export const mooncake: TraceFormat = {
       content: "blocks",
       notes: notes.all,
       async *batches(): AsyncGenerator<Trace> {
-        yield* requestBatches(
-          files,
-          new MooncakeReader(unitTokens ?? (await findUnitTokens(files[0], notes, signal)), timeUnit),
-          signal,
-        );
+        const unit = unitTokens ?? (await findUnitTokens(files[0], notes, signal));
+        yield* withRateNotes(requestBatches(files, new MooncakeReader(unit, timeUnit), signal), files, notes);
       },
     };
   },
@@ -131,7 +129,7 @@ async function firstLengths(file: string, signal?: AbortSignal): Promise<FirstLe
 
 const noParent = 0xffff_ffff;
 
-class MooncakeReader implements LineReader<FieldName> {
+class MooncakeReader implements LineReader {
   readonly unitTokens: number;
   readonly scan = new JsonLineScanner<FieldName>(mooncakeFields);
   readonly #clock: ArrivalClock;
@@ -142,9 +140,9 @@ class MooncakeReader implements LineReader<FieldName> {
   #keys = new Uint32Array(1024);
   readonly #optional = new OptionalFields();
 
-  constructor(unitTokens: number, timeUnit: TimeUnit) {
+  constructor(unitTokens: number, timeUnit: TimeUnit | undefined) {
     this.unitTokens = unitTokens;
-    this.#clock = new ArrivalClock(nanosPer[timeUnit]);
+    this.#clock = new ArrivalClock(nanosPer[timeUnit ?? "ms"], timeUnit !== undefined);
   }
 
   row(): TraceRow {

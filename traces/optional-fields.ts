@@ -41,7 +41,7 @@ export class OptionalFields {
   }
 
   read(name: OptionalName, scan: Scanner, row: TraceRow): void {
-    if (name === "session_id") row.session = numberOf(this.#sessions, textOf(scan), 1);
+    if (name === "session_id") row.session = numbered(this.#sessions, textOf(scan), 1);
     else if (name === "max_output_length") row.maxOutputTokens = scan.integer(0, mostTokens);
     else if (name === "priority") row.priority = scan.integer(-(2 ** 31), 2 ** 31 - 1);
     else if (name === "retention_ns") row.retentionNs = scan.integer(0, Number.MAX_SAFE_INTEGER);
@@ -59,10 +59,12 @@ export class OptionalFields {
     const { maxOutputTokens, outputTokens } = row;
     if (maxOutputTokens !== undefined && maxOutputTokens < outputTokens)
       throw scan.error(`max_output_length is ${maxOutputTokens}, expected at least ${outputField}, ${outputTokens}`);
+    if (row.markedTokens !== undefined && row.markedTokens > row.inputTokens)
+      throw scan.error(`marked_tokens is ${row.markedTokens}, expected at most ${row.inputTokens}, the tokens of the prompt`);
     this.#largest = Math.max(this.#largest, row.namespace ?? 0);
     if (this.#salt !== "" || this.#adapter !== "") {
       const named = JSON.stringify([row.namespace ?? 0, this.#salt, this.#adapter]);
-      row.namespace = numberOf(this.#namespaces, named, firstNamed);
+      row.namespace = numbered(this.#namespaces, named, firstNamed);
     }
     if (this.#namespaces.size > 0 && this.#largest >= firstNamed)
       throw scan.error(`namespace is ${this.#largest}, expected less than ${firstNamed} beside cache_salt or adapter`);
@@ -80,7 +82,7 @@ function textOf(scan: Scanner): string {
 }
 
 /** Numbers strings by first appearance; the empty string is number 0. */
-function numberOf(known: Map<string, number>, found: string, first: number): number {
+export function numbered(known: Map<string, number>, found: string, first: number): number {
   if (found === "") return 0;
   let number = known.get(found);
   if (number === undefined) known.set(found, (number = first + known.size));

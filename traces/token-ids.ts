@@ -1,8 +1,9 @@
 import { InputError } from "../core/errors.ts";
-import type { Trace, TraceRow } from "../core/trace/trace.ts";
-import { nanosPer, type TimeUnit, type TraceFormat } from "./format.ts";
+import type { TraceRow } from "../core/trace/trace.ts";
+import { nanosPer, Notes, type TimeUnit, type TraceFormat } from "./format.ts";
 import { type Field, JsonLineScanner, requiredOf, WideIntegers } from "./json-lines.ts";
 import { OptionalFields, optionalFields } from "./optional-fields.ts";
+import { withRateNotes } from "./rates.ts";
 import {
   ArrivalClock,
   expectedOutputTokens,
@@ -32,19 +33,21 @@ export const tokenIds: TraceFormat = {
   source: "LLMServingSim, github.com/casys-kaist/LLMServingSim",
   shape: { kinds: ["json-lines"], needs: requiredOf(tokenIdsFields) },
   options: ["unitTokens", "timeUnit"],
-  open(files, { unitTokens, timeUnit = "ns", signal }) {
+  open(files, { unitTokens, timeUnit, signal }) {
     if (unitTokens !== undefined && unitTokens !== 1)
       throw new InputError(`unit tokens is ${unitTokens}, expected 1: the keys of a token-ids trace are tokens`);
+    const notes = new Notes();
     return {
       format: "token-ids",
       files,
       content: "tokens",
-      batches: (): AsyncGenerator<Trace> => requestBatches(files, new TokenIdsReader(timeUnit), signal),
+      notes: notes.all,
+      batches: () => withRateNotes(requestBatches(files, new TokenIdsReader(timeUnit), signal), files, notes),
     };
   },
 };
 
-class TokenIdsReader implements LineReader<FieldName> {
+class TokenIdsReader implements LineReader {
   readonly unitTokens = 1;
   readonly scan = new JsonLineScanner<FieldName>(tokenIdsFields);
   readonly #clock: ArrivalClock;
@@ -52,8 +55,8 @@ class TokenIdsReader implements LineReader<FieldName> {
   readonly #output = new WideIntegers();
   readonly #optional = new OptionalFields();
 
-  constructor(timeUnit: TimeUnit) {
-    this.#clock = new ArrivalClock(nanosPer[timeUnit]);
+  constructor(timeUnit: TimeUnit | undefined) {
+    this.#clock = new ArrivalClock(nanosPer[timeUnit ?? "ns"], timeUnit !== undefined);
   }
 
   row(): TraceRow {
