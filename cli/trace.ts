@@ -1,9 +1,11 @@
 import type { Command } from "commander";
+import { type ReadFormat, readFormats } from "../lab/traces/read-formats.ts";
 import { type TraceStatsOptions, traceStats } from "../lab/traces/trace-stats.ts";
 import { addBlockSize, addTraceOptions } from "./input/options.ts";
 import { interruption } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
+import { colors, wrapped } from "./output/table.ts";
 import { addGenerateCommands } from "./trace/generate-commands.ts";
 import { statsText } from "./trace/trace-summary.ts";
 import { addAnonymize, addConvert } from "./trace/write-commands.ts";
@@ -29,10 +31,27 @@ export function addTrace(program: Command): void {
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(describe);
+  trace
+    .command("formats")
+    .description("list the formats that are read, with the fields that they need")
+    .option("--json", "print one JSON document and nothing else")
+    .action(({ json }: { json?: boolean }) => {
+      const formats = readFormats();
+      print(`${json ? JSON.stringify({ schema: "trace-formats/1", formats }, undefined, 2) : formatsText(formats)}\n`);
+    });
   addGenerateCommands(trace);
   addConvert(trace);
   addAnonymize(trace);
   addUnsupportedTraceCommands(trace);
+}
+
+function formatsText(formats: readonly ReadFormat[]): string {
+  const texts = formats.map(({ name, about, source, files, needs }) => {
+    const fields = needs.length > 0 ? ` with ${needs.join(", ")}` : "";
+    const lines = [about, `${files.join(" or ")}${fields}`, source].map((text) => `  ${wrapped(text, 2, 2)}`);
+    return `${colors.bold(name)}\n${lines.join("\n")}`;
+  });
+  return texts.join("\n");
 }
 
 interface StatsCommandOptions extends TraceStatsOptions {

@@ -21,16 +21,19 @@ export interface TraceReading {
   readonly timeUnit?: TimeUnit;
   /** For text: path of a Hugging Face `tokenizer.json`; by default each byte of the text is a token. */
   readonly tokenizer?: string;
+  /** For sessions without a start time: each starts at a random time in [0, `seconds`); by default all start at 0. */
+  readonly sessionSpread?: { readonly seconds: number; readonly seed: number };
   /** Most requests that are read. */
   readonly limit?: number;
 }
 
 /** The reading options among others. */
-export const readingOf = ({ format, unit, timeUnit, tokenizer, limit }: TraceReading): TraceReading => ({
+export const readingOf = ({ format, unit, timeUnit, tokenizer, sessionSpread, limit }: TraceReading): TraceReading => ({
   ...(format !== undefined && { format }),
   ...(unit !== undefined && { unit }),
   ...(timeUnit !== undefined && { timeUnit }),
   ...(tokenizer !== undefined && { tokenizer }),
+  ...(sessionSpread !== undefined && { sessionSpread }),
   ...(limit !== undefined && { limit }),
 });
 
@@ -166,7 +169,7 @@ function lengthsOnly({ name, format, files }: Pick<Input, "name" | "format" | "f
 /** @throws InputError if an option does not apply to the trace. */
 async function sourceOf(
   paths: readonly string[],
-  { format, unit, timeUnit, tokenizer }: TraceReading,
+  { format, unit, timeUnit, tokenizer, sessionSpread }: TraceReading,
   signal: AbortSignal | undefined,
 ): Promise<TraceSource> {
   if (paths.length === 0 || paths.includes(exampleName)) {
@@ -176,6 +179,7 @@ async function sourceOf(
       throw new InputError("--format needs a trace file; the built-in example has a fixed format");
     if (unit !== undefined) throw new InputError("--unit needs a trace file; the built-in example has a fixed unit");
     if (timeUnit !== undefined) throw new InputError("--time-unit needs a trace file");
+    if (sessionSpread !== undefined) throw new InputError("--session-spread needs a trace file");
     if (tokenizer !== undefined) throw new InputError("--tokenizer needs a trace file");
     return chatSource();
   }
@@ -184,6 +188,7 @@ async function sourceOf(
     ...(unit !== undefined && { unitTokens: unit }),
     ...(timeUnit !== undefined && { timeUnit }),
     ...(tokenizer !== undefined && { tokenizer }),
+    ...(sessionSpread !== undefined && { sessionSpread }),
     signal,
   };
   if (paths.includes("")) throw new InputError("a TRACE is empty, expected a file");
@@ -195,7 +200,10 @@ async function sourceOf(
     throwIfInterrupted(signal);
     // The reader's message names its own option.
     if (!(error instanceof InputError)) throw error;
-    const options = { "unit tokens": "--unit", "time unit": "--time-unit", tokenizer: "--tokenizer" };
+    const options = {
+      ...{ "unit tokens": "--unit", "time unit": "--time-unit" },
+      ...{ tokenizer: "--tokenizer", "session spread": "--session-spread" },
+    };
     const [own, option] = Object.entries(options).find(([name]) => error.message.startsWith(`${name} is `)) ?? [];
     throw own === undefined ? error : new InputError(option + error.message.slice(own.length));
   }

@@ -2,7 +2,7 @@ import { counted } from "../core/counted.ts";
 import type { TraceRow } from "../core/trace/trace.ts";
 import { shownPath } from "./bytes.ts";
 import { CsvLineScanner } from "./csv-lines.ts";
-import { nanosPer, Notes, type TimeUnit, type TraceFormat } from "./format.ts";
+import { Notes, nanosPer, type TimeUnit, type TraceFormat } from "./format.ts";
 import { type Field, requiredOf } from "./json-lines.ts";
 import { numbered } from "./optional-fields.ts";
 import { withRateNotes } from "./rates.ts";
@@ -91,9 +91,13 @@ class BurstgptReader implements LineReader {
   addNotes(files: readonly string[], notes: Notes): void {
     const file = files.map(shownPath).join(", ");
     if (this.#failed > 0)
-      notes.add(`${file}: ${counted(this.#failed, "request")} without response tokens (failed) are read without output`);
+      notes.add(
+        `${file}: ${counted(this.#failed, "request")} without response tokens (failed) are read without output`,
+      );
     if (this.#empty > 0) notes.add(`${file}: ${counted(this.#empty, "line")} without request tokens are left out`);
     if (this.#otherTotals > 0)
-      notes.add(`${file}: ${counted(this.#otherTotals, "line")} have other Total tokens than request and response tokens`);
+      notes.add(
+        `${file}: ${counted(this.#otherTotals, "line")} have other Total tokens than request and response tokens`,
+      );
   }
 }

@@ -185,6 +185,7 @@ export class CsvLineScanner<Name extends string> {
         }
       if (at >= end) throw this.error(`column ${this.#column || 1} has a quote that does not end on the line`);
       at++;
+      while (at < end && bytes[at] === 0x20) at++;
       if (at < end && bytes[at] !== comma)
         throw this.error(`column ${this.#column || 1} has text after its closing quote, expected a comma`);
     }
@@ -194,7 +195,7 @@ export class CsvLineScanner<Name extends string> {
   #cellText(): string {
     const start = this.#at;
     this.#skipCell();
-    const text = this.#text(start, this.#at);
+    const text = this.#text(start, this.#at).trim();
     return text.startsWith('"') ? text.slice(1, -1).replaceAll('""', '"').trim() : text.trim();
   }
 

@@ -20,6 +20,11 @@ export interface OpenTraceOptions {
    * the token id.
    */
   readonly tokenizer?: string;
+  /**
+   * For sessions without a start time: each starts at a random time in [0, `seconds`), drawn with `seed`. By default all
+   * start at 0.
+   */
+  readonly sessionSpread?: { readonly seconds: number; readonly seed: number };
   /** Once aborted, reading a batch throws its reason. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -46,7 +51,7 @@ export interface TraceFormat {
   readonly source: string;
   readonly shape: FileShape;
   /** The options that apply to the format. */
-  readonly options: readonly ("unitTokens" | "timeUnit" | "tokenizer")[];
+  readonly options: readonly ("unitTokens" | "timeUnit" | "tokenizer" | "sessionSpread")[];
   /** @throws InputError if an option is invalid for this format. */
   open(files: readonly string[], options: OpenTraceOptions): TraceSource;
 }

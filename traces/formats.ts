@@ -6,5 +6,7 @@ export { mooncake } from "./mooncake.ts";
 export { openaiChat } from "./openai-chat.ts";
 export { parquet } from "./parquet/parquet.ts";
 export { prompts } from "./prompts.ts";
+export { qwenBailian } from "./qwen-bailian.ts";
 export { sharegpt } from "./sharegpt.ts";
 export { tokenIds } from "./token-ids.ts";
+export { weka } from "./weka.ts";

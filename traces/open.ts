@@ -41,7 +41,7 @@ export async function openTrace(paths: readonly string[], options: OpenTraceOpti
   return opened(first, paths, options);
 }
 
-const optionNames = { unitTokens: "unit tokens", timeUnit: "time unit", tokenizer: "tokenizer" } as const;
+const optionNames = { timeUnit: "time unit", tokenizer: "tokenizer", sessionSpread: "session spread" } as const;
 
 /** @throws InputError if an option does not apply to the format */
 async function opened(format: TraceFormat, paths: readonly string[], options: OpenTraceOptions): Promise<TraceSource> {

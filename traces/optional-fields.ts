@@ -60,7 +60,9 @@ export class OptionalFields {
     if (maxOutputTokens !== undefined && maxOutputTokens < outputTokens)
       throw scan.error(`max_output_length is ${maxOutputTokens}, expected at least ${outputField}, ${outputTokens}`);
     if (row.markedTokens !== undefined && row.markedTokens > row.inputTokens)
-      throw scan.error(`marked_tokens is ${row.markedTokens}, expected at most ${row.inputTokens}, the tokens of the prompt`);
+      throw scan.error(
+        `marked_tokens is ${row.markedTokens}, expected at most ${row.inputTokens}, the tokens of the prompt`,
+      );
     this.#largest = Math.max(this.#largest, row.namespace ?? 0);
     if (this.#salt !== "" || this.#adapter !== "") {
       const named = JSON.stringify([row.namespace ?? 0, this.#salt, this.#adapter]);

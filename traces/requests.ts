@@ -56,7 +56,8 @@ export async function* requestBatches(
         if (builder.isFull) yield builder.take();
       }
     }
-    if (!any) throw new TraceError(`${shownPath(file)}: no requests, only ${inHeader ? "blank lines" : "a header"}`);
+    const found = scan.header === undefined || inHeader ? "blank lines" : "a header";
+    if (!any) throw new TraceError(`${shownPath(file)}: no requests, only ${found}`);
   }
   if (builder.requestCount > 0) yield builder.take();
 }

@@ -1,6 +1,6 @@
 import { InputError } from "../core/errors.ts";
 import type { TraceRow } from "../core/trace/trace.ts";
-import { nanosPer, Notes, type TimeUnit, type TraceFormat } from "./format.ts";
+import { Notes, nanosPer, type TimeUnit, type TraceFormat } from "./format.ts";
 import { type Field, JsonLineScanner, requiredOf, WideIntegers } from "./json-lines.ts";
 import { OptionalFields, optionalFields } from "./optional-fields.ts";
 import { withRateNotes } from "./rates.ts";

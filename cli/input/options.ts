@@ -110,8 +110,20 @@ export function addTraceOptions(command: Command): Command {
     .option("--format <FORMAT>", "format of the trace, or a reader plug-in (default: detected)")
     .option("--unit <TOKENS>", "tokens per content id of the trace (default: 512)", wholeNumber("--unit", 1))
     .option("--time-unit <UNIT>", `unit of the trace's times: ${timeUnitList} (default: the format's)`, parseTimeUnit)
+    .option(
+      "--session-spread <S[,SEED]>",
+      "start each session at a random time in so many seconds, where sessions have no start (default: all at 0)",
+      parseSessionSpread,
+    )
     .option("--tokenizer <FILE>", "tokenizer.json for traces of text (default: one token per byte)")
     .option("--limit <N>", "read only the first N requests", wholeNumber("--limit", 1));
+}
+
+/** `3600`, or `3600,7` with a seed. */
+function parseSessionSpread(text: string): { readonly seconds: number; readonly seed: number } {
+  const found = /^(\d+(?:\.\d+)?)(?:,(\d{1,9}))?$/.exec(text);
+  if (found) return { seconds: Number(found[1]), seed: Number(found[2] ?? 1) };
+  throw new InputError(`--session-spread is "${text}", expected seconds, or seconds and a seed such as 3600,7`);
 }
 
 const timeUnitList = alternatives(timeUnits);

@@ -43,6 +43,8 @@ export interface SummaryFacts {
   readonly rulesNotApplied: readonly string[];
   /** Metrics over time of a simulation. */
   readonly series?: TimeSeries | undefined;
+  /** The trace has lengths only, so that no content can be found again. */
+  readonly lengthsOnly?: boolean | undefined;
   /** The file of the timeline. */
   readonly timeline?: string | undefined;
 }
@@ -50,12 +52,12 @@ export interface SummaryFacts {
 /** A run as text: configuration, hit ratios, misses and speed. */
 export function summary(report: RunReport, facts: SummaryFacts): string {
   const { refusedRequests, lookups } = report.cache;
-  const served = refusedRequests === lookups ? [] : [misses(report)];
+  const served = refusedRequests === lookups || facts.lengthsOnly ? [] : [misses(report)];
   return [
     configuration(report, facts),
     ...simulationSummary(report),
     ...(facts.series ? [overTime(facts.series)] : []),
-    ratios(report),
+    facts.lengthsOnly ? noRatios : ratios(report),
     ...served,
     ...fragmentationOf(report),
     ...refusals(report),
@@ -119,6 +121,8 @@ function changedRules(rules: RunReport["policy"]["rules"]): string {
     .map((name) => `${name}=${rules[name]}`)
     .join(", ");
 }
+
+const noRatios = `${colors.bold("Hit ratio")}\n  not applicable: the trace has lengths only`;
 
 function ratios({ cache }: RunReport): string {
   const names = Object.keys(cache.hitRatio) as (keyof typeof cache.hitRatio)[];

@@ -327,7 +327,7 @@ export class BlockKeys implements BlockContents {
     if (!this.#generated) this.#distinct = Math.max(this.#distinct, trace.distinctKeys);
     const n = trace.requestCount;
     const promptBlocks = new Uint32Array(n);
-    for (let r = 0; r < n; r++) promptBlocks[r] = Math.ceil((trace.keyStart[r + 1] - trace.keyStart[r]) / m);
+    for (let r = 0; r < n; r++) promptBlocks[r] = this.#contentIdBlocks(trace, r);
     const { blockTokens } = this;
     if (m === 1 && !this.#generated) {
       return { blockTokens, keys: trace.keys, start: trace.keyStart, promptBlocks, distinct: this.#distinct };
@@ -346,6 +346,13 @@ export class BlockKeys implements BlockContents {
       for (let at = start[r] + promptBlocks[r]; at < start[r + 1]; at++) keys[at] = this.#distinct++;
     }
     return { blockTokens, keys, start, promptBlocks, distinct: this.#distinct };
+  }
+
+  /** Number of prompt blocks of a content-id trace: without a last block that contains tokens without an id. */
+  #contentIdBlocks(trace: Trace, r: number): number {
+    const units = trace.keyStart[r + 1] - trace.keyStart[r];
+    const isCovered = units * this.#unitTokens >= trace.inputTokens[r];
+    return isCovered ? Math.ceil(units / this.#unitsPerBlock) : Math.floor(units / this.#unitsPerBlock);
   }
 
   /**
@@ -387,7 +394,8 @@ export class BlockKeys implements BlockContents {
     const isOutputUnknown = this.#generated && !hasOutput;
     for (let r = 0; r < n; r++) {
       const units = trace.keyStart[r + 1] - trace.keyStart[r];
-      promptBlocks[r] = tokens && !this.#wholePrompts ? Math.floor(units / m) : Math.ceil(units / m);
+      if (!tokens) promptBlocks[r] = this.#contentIdBlocks(trace, r);
+      else promptBlocks[r] = this.#wholePrompts ? Math.ceil(units / m) : Math.floor(units / m);
       start[r + 1] = start[r] + Math.max(promptBlocks[r], this.#allBlocks(trace, r));
     }
     const keys = new Uint32Array(start[n]);

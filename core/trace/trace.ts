@@ -9,8 +9,8 @@ export type Nanos = number;
  * `keys[keyStart[r] .. keyStart[r + 1])`.
  *
  * `unitTokens` = 1: a key is a token id. `unitTokens` > 1: a key is the content id of a block of that many tokens *and all
- * tokens before it*: equal ids are equal prefixes. The last key of a row may be that of a partial unit. Content ids are
- * dense: 0 .. `distinctKeys` − 1, in order of first appearance.
+ * tokens before it*: equal ids are equal prefixes. A partial last unit may have a key or none. Content ids are dense:
+ * 0 .. `distinctKeys` − 1, in order of first appearance.
  */
 export interface Trace {
   readonly unitTokens: number;
@@ -128,6 +128,8 @@ const optionalColumns = {
   markedTokens: (n: number) => new Uint32Array(n),
 } satisfies Record<RowColumn, (n: number) => Column>;
 
+const rowColumns = Object.keys(optionalColumns) as RowColumn[];
+
 const batchRequests = 8192;
 const batchKeys = 1 << 22;
 
@@ -184,7 +186,8 @@ export class TraceBuilder {
       this.#generatedCount += row.generatedKeys.length;
     }
     this.#generatedStart[r + 1] = this.#generatedCount;
-    for (const name of Object.keys(optionalColumns) as RowColumn[]) {
+    for (let i = 0; i < rowColumns.length; i++) {
+      const name = rowColumns[i];
       const value = row[name];
       if (value === undefined) continue;
       let column = this.#optional.get(name);
@@ -223,11 +226,11 @@ export class TraceBuilder {
   #append(into: Uint32Array, at: number, keys: ArrayLike<number>): Uint32Array {
     const end = at + keys.length;
     if (end > into.length) into = grown(into, Math.max(end, into.length * 2));
-    for (let i = 0; i < keys.length; i++) {
-      const key = keys[i];
-      into[at + i] = key;
-      if (key >= this.#distinctKeys) this.#distinctKeys = key + 1;
-    }
+    // `set` copies typed arrays as memory, several times faster than a loop.
+    into.set(keys, at);
+    let distinct = this.#distinctKeys;
+    for (let i = at; i < end; i++) if (into[i] >= distinct) distinct = into[i] + 1;
+    this.#distinctKeys = distinct;
     return into;
   }
 
@@ -255,7 +258,7 @@ export function rowOf(trace: Trace, r: number): TraceRow {
     maxOutputTokens: trace.maxOutputTokens[r],
     keys: trace.keys.subarray(trace.keyStart[r], trace.keyStart[r + 1]),
   };
-  for (const name of Object.keys(optionalColumns) as RowColumn[]) {
+  for (const name of rowColumns) {
     const column = trace.optional[name];
     if (column) row[name] = column[r];
   }

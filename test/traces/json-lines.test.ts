@@ -33,14 +33,18 @@ test("fields are read in any order, among other fields, and in every JSON notati
     '{"a":1,"b":[2,3]}',
     '\t{ "b" : [ ] , "x" : {"a": [{}, "\\"}", null]}, "a" : -1.5e2 }\r',
     '{"\\u0061": 0.25, "b": [5.0, 1e3,\t7]}',
-    '{"a": 1, "a": 2}',
   ];
   expect(await scanned(fileOf(lines))).toEqual([
     { a: 1, b: ["2", "3"] },
     { a: -150, b: [] },
     { a: 0.25, b: ["5", "1000", "7"] },
-    { a: 2 },
   ]);
+});
+
+test("a field that is there twice is refused, unless it is not read", async () => {
+  expect(await failureOf(() => scanned(fileOf(['{"a": 1, "x": 0, "x": 0, "b": [], "\\u0061": 2}'], "t")))).toBe(
+    "t:1: a is there twice, expected it once",
+  );
 });
 
 test("integers of 64 bits keep all their digits", async () => {

@@ -79,6 +79,7 @@ test("any trace of content ids is restored with the same columns", async () => {
           session: sessions.indexOf(session),
         };
         if (row.parent !== undefined) row.parent = r - 1;
+        if (row.markedTokens !== undefined) row.markedTokens %= row.inputTokens + 1;
         builder.add(row);
       });
       const trace = builder.take();
