@@ -134,7 +134,7 @@ async function replay(files: readonly string[], given: ReplayOptions): Promise<v
       directory,
       timeline,
       series: run.series,
-      lengthsOnly: run.input.trace.lengthsOnly,
+      lengthsOnly: run.lengthsOnly,
       repeat,
       presetBlockTokens: parts.preset?.blockTokens,
       rulesNotApplied: parts.leftOut,

@@ -59,7 +59,8 @@ export async function runStream(
   if (!isWhole && isReadTwice(options, parts)) await copyStandardInput(stream.files, signal);
   const trace = isWhole ? withLoad(await stream.whole(counting(options, reading)), options) : undefined;
   const source = trace ? TraceStream.of(trace, stream) : stream;
-  const blockTokens = blockTokensFor(trace ?? (await stream.head()), options.blockSize, parts.preset);
+  const head = trace ?? (await stream.head());
+  const blockTokens = blockTokensFor(head, options.blockSize, parts.preset);
   const blocks = new BlockStream(source, { ...parts, blockTokens }, (batch) => trace ?? withLoad(batch, options));
   const count = async () => {
     const advance = trace ? () => {} : counting(options, reading);
@@ -105,6 +106,7 @@ export async function runStream(
       run,
       trace,
       traceName: source.name,
+      lengthsOnly: head.lengthsOnly ?? false,
       series: run.simulation?.series,
       distinctBlocks,
       isDefaultSize,

@@ -48,7 +48,8 @@ export async function runTrace(source: TraceChoice, options: TargetOptions): Pro
     const {
       run,
       trace,
-      traceName: _,
+      traceName: _name,
+      lengthsOnly: _lengths,
       ...finished
     } = await runStream(stream, options, { ...preparation, isWhole: true });
     const { requests } = run.result;

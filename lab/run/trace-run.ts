@@ -94,6 +94,8 @@ export interface TraceRun {
 /** A finished run of a trace that was read batch by batch: without the trace and the results of its requests. */
 export interface StreamedRun extends Omit<TraceRun, "input" | "result"> {
   readonly traceName: string;
+  /** The trace has no content, so that nothing can be found again. */
+  readonly lengthsOnly: boolean;
 }
 
 /** The options of a run on any target. */
