@@ -1,5 +1,6 @@
 import { InputError } from "../core/errors.ts";
-import { Serving, type ServingConfig } from "../core/serving/serving.ts";
+import { Serving } from "../core/serving/serving.ts";
+import type { ServingConfig } from "../core/serving/serving-config.ts";
 import type { TimedReplica } from "../core/serving/timed-replica.ts";
 import type { BlockColumns } from "../core/trace/content.ts";
 import type { Nanos, Trace } from "../core/trace/trace.ts";

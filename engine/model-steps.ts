@@ -1,7 +1,7 @@
 import type { KvCache } from "../core/cache/kv-cache.ts";
 import type { Request, Sequence } from "../core/cache/request.ts";
 import type { StepItem, StepPlan } from "../core/replica/step.ts";
-import type { StepRunner } from "../core/serving/serving.ts";
+import type { StepRunner } from "../core/serving/step-runner.ts";
 import type { TimedReplica } from "../core/serving/timed-replica.ts";
 import type { Nanos, Trace } from "../core/trace/trace.ts";
 import { batchOf } from "./batch.ts";

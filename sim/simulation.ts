@@ -1,5 +1,6 @@
 import { InputError, InvariantError } from "../core/errors.ts";
-import { Serving, type ServingConfig } from "../core/serving/serving.ts";
+import { Serving } from "../core/serving/serving.ts";
+import type { ServingConfig } from "../core/serving/serving-config.ts";
 import type { BlockColumns } from "../core/trace/content.ts";
 import type { Nanos, Trace } from "../core/trace/trace.ts";
 import type { CostModel } from "./cost/cost-model.ts";

@@ -1,6 +1,6 @@
 import { InputError, InvariantError } from "../core/errors.ts";
-import type { StepRunner } from "../core/serving/serving.ts";
 import type { StepLoad } from "../core/serving/step-load.ts";
+import type { StepRunner } from "../core/serving/step-runner.ts";
 import type { TimedReplica } from "../core/serving/timed-replica.ts";
 import type { Nanos } from "../core/trace/trace.ts";
 import type { CostModel, DecodeSteps } from "./cost/cost-model.ts";

@@ -1,12 +1,10 @@
-import { hole } from "../cache/block-table.ts";
 import type { KvCache } from "../cache/kv-cache.ts";
 import { deletePrefix } from "../cache/operations.ts";
-import { blocksOf, Request, Sequence, SequenceQueue } from "../cache/request.ts";
+import { Request, Sequence, SequenceQueue } from "../cache/request.ts";
 import { assert } from "../errors.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type {
   AdmissionLimit,
-  BlockId,
   ReplicaView,
   RequestView,
   Scheduler,
@@ -14,49 +12,16 @@ import type {
   SequenceView,
 } from "../plugins/index.ts";
 import type { Nanos } from "../trace/trace.ts";
+import { HostMemory } from "./host-memory.ts";
+import { KvTransfers } from "./kv-transfers.ts";
 import { PlanInputs } from "./plan-inputs.ts";
-import { acceptedTokens, type Speculation } from "./speculation.ts";
+import type { ReplicaListener, ReplicaOptions } from "./replica-options.ts";
+import { computesNow, stepsWithinBlocks } from "./running.ts";
 import { StepPlan, type StepResult } from "./step.ts";
+import { StepComposer } from "./step-composer.ts";
 
 /** Above the length of any prompt; a small integer keeps the arithmetic of the hot path in integers. */
 const unlimitedTokens = 2 ** 29;
-
-/** Request lifecycle callbacks. */
-export interface ReplicaListener {
-  admitted?(sequence: Sequence, now: Nanos): void;
-  firstToken?(sequence: Sequence, now: Nanos): void;
-  /** Its first `tokens` tokens must be copied to host memory now: its blocks are released after this call. */
-  swappedOut?(sequence: Sequence, tokens: number): void;
-  /** The `tokens` tokens after the cached ones must be copied from host memory to its blocks before the step runs. */
-  swappedIn?(sequence: Sequence, tokens: number): void;
-  finished?(sequence: Sequence, now: Nanos): void;
-  refused?(sequence: Sequence, why: string, now: Nanos): void;
-  /** Prefill only: the first token is generated, and others are to follow on another replica. */
-  prefilled?(sequence: Sequence, now: Nanos): void;
-  /** Blocks are allocated for a request whose prompt was computed elsewhere; `tokens` of it are not cached here. */
-  fetches?(sequence: Sequence, tokens: number, now: Nanos): void;
-}
-
-export interface ReplicaOptions {
-  readonly cache: KvCache;
-  readonly scheduler: Scheduler;
-  readonly log?: EventLog | undefined;
-  readonly listener?: ReplicaListener;
-  /**
-   * `step`: one output token per step, with blocks allocated as needed. `skip`: a request finishes with the step that
-   * computes its prompt; output tokens have blocks only if the rules cache them. Used by the clock-free replay, which counts
-   * prompts.
-   */
-  readonly generation: "step" | "skip";
-  /** Blocks of host memory for sequences that are swapped out; 0 by default. */
-  readonly hostBlocks?: number;
-  /**
-   * Requests leave after their first token. Their blocks stay referenced until `release`, so that another replica can read them.
-   */
-  readonly isPrefillOnly?: boolean;
-  /** Decodes verify draft tokens; absent: one token per decode. */
-  readonly speculation?: Speculation | undefined;
-}
 
 /**
  * One model instance: queues, cache, scheduler. It uses no clock, file or GPU, so that replay, simulator and engine run the
@@ -68,30 +33,19 @@ export class Replica implements SchedulerContext, ReplicaView {
   readonly #scheduler: Scheduler;
   readonly #log: EventLog | undefined;
   readonly #listener: ReplicaListener;
-  readonly #skip: boolean;
-  /** With `generation: "skip"` and `evict-amount=needed`: blocks for an output are allocated after the prompt is published. */
-  readonly #growsAfterPrefill: boolean;
   readonly #waiting = new SequenceQueue();
   readonly #plan: StepPlan;
+  readonly #composer: StepComposer;
+  readonly #host: HostMemory;
+  readonly #transfers: KvTransfers;
   readonly #inputs: PlanInputs;
   /** Sequences of finished requests, to be reused. */
   readonly #reusable: Sequence[] = [];
   /** For the lookup of a request that a router has not routed yet. */
   #routedSequence: Sequence | undefined;
-  readonly hostBlocks: number;
   readonly #isPrefillOnly: boolean;
-  readonly #speculation: Speculation | undefined;
-  /** Draft tokens verified and accepted so far, and the decodes that verified them. */
-  readonly drafts = { tokens: 0, accepted: 0, decodes: 0 };
-  /** Requests, by id, whose first token was generated here and whose blocks another replica has not read yet. */
-  readonly #sending = new Map<number, Sequence>();
-  /** Requests, by id, that have blocks for KV that is being transferred from another replica. */
-  readonly #receiving = new Map<number, Sequence>();
-  /** Requests that did not fit beside those in transfer; they wait again when a transfer ends. */
-  readonly #deferred: Sequence[] = [];
   /** The plan admitted a request whose KV must be transferred first. */
   #fetches = false;
-  #usedHostBlocks = 0;
   /** All running sequences were in the last step. */
   #allInStep = false;
   /** The limit that ended the admissions of the plan. */
@@ -101,18 +55,18 @@ export class Replica implements SchedulerContext, ReplicaView {
   #now: Nanos = 0;
 
   constructor(options: ReplicaOptions) {
-    this.cache = options.cache;
+    const { cache, log, speculation } = options;
+    this.cache = cache;
     this.cache.lookup.isBeingComputed = (block) => this.running.some((sequence) => computesNow(sequence, block));
-    this.#plan = new StepPlan(options.cache.copies);
-    this.#inputs = new PlanInputs(options.cache.entries, options.scheduler.arrived !== undefined);
+    this.#plan = new StepPlan(cache.copies);
+    this.#composer = new StepComposer(this.#plan, cache, options.generation === "skip", speculation);
+    this.#host = new HostMemory(options.hostBlocks ?? 0, cache.blockTokens, this.#plan, log);
+    this.#transfers = new KvTransfers(cache, log);
+    this.#inputs = new PlanInputs(cache.entries, options.scheduler.arrived !== undefined);
     this.#scheduler = options.scheduler;
-    this.#log = options.log;
+    this.#log = log;
     this.#listener = options.listener ?? {};
-    this.#skip = options.generation === "skip";
-    this.#growsAfterPrefill = this.#skip && options.cache.rules["evict-amount"] === "needed";
-    this.hostBlocks = options.hostBlocks ?? 0;
     this.#isPrefillOnly = options.isPrefillOnly ?? false;
-    this.#speculation = options.speculation;
   }
 
   /** Appends a request to the waiting queue; `isPrefilled`: another replica computed its prompt and first token. */
@@ -132,23 +86,23 @@ export class Replica implements SchedulerContext, ReplicaView {
   }
 
   get speculates(): boolean {
-    return this.#speculation !== undefined;
+    return this.#composer.speculation !== undefined;
+  }
+
+  /** Draft tokens verified and accepted so far, and the decodes that verified them. */
+  get drafts(): StepComposer["drafts"] {
+    return this.#composer.drafts;
   }
 
   /** Whether no request waits, runs or is in transfer. */
   get isIdle(): boolean {
-    return this.#waiting.count === 0 && this.running.length === 0 && this.#inTransfer + this.#deferred.length === 0;
-  }
-
-  get #inTransfer(): number {
-    return this.#sending.size + this.#receiving.size;
+    return this.#waiting.count === 0 && this.running.length === 0 && this.#transfers.isIdle;
   }
 
   /** All sequences that reference blocks. */
   *referencing(): Iterable<Sequence> {
     yield* this.running;
-    yield* this.#sending.values();
-    yield* this.#receiving.values();
+    yield* this.#transfers.sequences();
   }
 
   /** The next step; may be empty. The object is reused by the next call. */
@@ -173,15 +127,7 @@ export class Replica implements SchedulerContext, ReplicaView {
   /** The KV of the request has arrived from its prefill replica: it runs from now on. */
   received(id: number, now: Nanos): void {
     this.#now = now;
-    const sequence = this.#receiving.get(id);
-    assert(sequence !== undefined, "KV arrives for a request that has no blocks for it");
-    this.#receiving.delete(id);
-    const tokens = sequence.request.inputTokens - sequence.computedTokens;
-    this.#log?.receive(now, id, tokens, blocksOf(tokens, this.blockTokens));
-    sequence.stepTokens = tokens;
-    sequence.blocks.endCopy();
-    this.cache.scheduled(sequence, now);
-    this.cache.computed(sequence, true, now);
+    const sequence = this.#transfers.received(id, now);
     this.running.push(sequence);
     this.#inputs.changes = true;
     this.#resume(now);
@@ -189,25 +135,20 @@ export class Replica implements SchedulerContext, ReplicaView {
 
   /** The transfer of `tokens` tokens of the request to its decode replica begins. */
   sends(id: number, tokens: number, now: Nanos): void {
-    assert(this.#sending.has(id), "a transfer begins from a replica that has not computed the prompt");
-    this.#log?.send(now, id, tokens, blocksOf(tokens, this.blockTokens));
+    this.#transfers.sends(id, tokens, now);
   }
 
   /** The decode replica has the KV of the request, or has refused it: its blocks are released. */
   release(id: number, now: Nanos): void {
     this.#now = now;
-    const sequence = this.#sending.get(id);
-    assert(sequence !== undefined, "a request is released that has not been computed");
-    this.#sending.delete(id);
-    this.cache.finish(sequence, now);
-    this.#reusable.push(sequence);
+    this.#reusable.push(this.#transfers.release(id, now));
     this.#inputs.changes = true;
     this.#resume(now);
   }
 
   /** Deferred requests wait again, in their order. */
   #resume(now: Nanos): void {
-    for (const sequence of this.#deferred.splice(0)) {
+    for (const sequence of this.#transfers.takeDeferred()) {
       this.#waiting.append(sequence);
       this.#inputs.arrived();
       this.#scheduler.arrived?.(sequence, now);
@@ -225,11 +166,11 @@ export class Replica implements SchedulerContext, ReplicaView {
       const { request, generatedTokens } = sequence;
       const generated = generatedTokens + generate;
       const done = generate > 0 && (result.finished ? result.finished[i] : generated >= request.outputTokens);
-      if (sequence.draftTokens > 0) this.#verify(sequence, generate);
+      if (sequence.draftTokens > 0) this.#composer.verify(sequence, generate, now);
       // A request that finishes with its prefill publishes its blocks when it finishes.
       this.cache.computed(sequence, prefill && !(done && generate === 1), now);
       if (generate === 0) continue;
-      if (this.#growsAfterPrefill) this.#addOutput(sequence, generate - 1);
+      if (this.#composer.growsAfterPrefill) this.#composer.addOutput(sequence, generate - 1, now);
       if (generatedTokens === 0) this.#listener.firstToken?.(sequence, now);
       sequence.generatedTokens = generated;
       if (done) this.#finish(sequence);
@@ -244,24 +185,13 @@ export class Replica implements SchedulerContext, ReplicaView {
    */
   repeatableSteps(): number {
     const { running, cache } = this;
-    if (this.#speculation !== undefined) return 0;
+    if (this.#composer.speculation !== undefined) return 0;
     const { count, decodeTokens, prefillTokens } = this.#plan;
     // If as many requests run as were in the step, none has finished.
     if (count === 0 || !this.#allInStep || count !== running.length) return 0;
     if (decodeTokens !== count || prefillTokens > 0) return 0;
     if (!this.#inputs.areUnchanged) return 0;
-    let steps = unlimitedTokens;
-    for (const { request, computedTokens, generatedTokens, blocks } of running) {
-      if (cache.usesCopyOnWrite && blocks.copyAt !== hole) return 0;
-      // A step is planned if it finishes a request, begins a block or fills one.
-      const remaining = request.outputTokens - generatedTokens - 1;
-      const filled = computedTokens % cache.blockTokens;
-      const freeSlots = filled === 0 ? 0 : cache.blockTokens - 1 - filled;
-      if (remaining < steps) steps = remaining;
-      if (freeSlots < steps) steps = freeSlots;
-      if (steps <= 0) return 0;
-    }
-    return steps;
+    return stepsWithinBlocks(running, cache);
   }
 
   /** Commits `steps` repetitions of the last step; `endsNs[0 .. steps)` are their end times. */
@@ -326,7 +256,10 @@ export class Replica implements SchedulerContext, ReplicaView {
   }
   /** Changes only with admissions, preemptions and refusals, after which a plan is not valid any more. */
   get freeHostBlocks(): number {
-    return this.hostBlocks - this.#usedHostBlocks;
+    return this.#host.freeBlocks;
+  }
+  get hostBlocks(): number {
+    return this.#host.blocks;
   }
 
   cachedTokens(of: SequenceView | RequestView): number {
@@ -355,26 +288,32 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.running.push(sequence);
     this.#listener.admitted?.(sequence, this.#now);
     if (swapped > 0) this.#swapIn(sequence);
-    // `#swapIn` restores more tokens than estimated above if this step computes the last cached block.
+    // The swap restores more tokens than estimated above if this step computes the last cached block.
     const recomputed = this.cache.recomputesHits ? sequence.cachedTokens : 0;
-    this.#addToStep(sequence, Math.max(0, tokens + restored - sequence.restoredTokens) + recomputed);
+    this.#composer.add(sequence, Math.max(0, tokens + restored - sequence.restoredTokens) + recomputed, this.#now);
     return true;
   }
 
   schedule(view: SequenceView, tokens = unlimitedTokens): boolean {
     const sequence = view as Sequence;
     assert(!sequence.inStep, "a sequence is scheduled twice in one step");
-    if (this.#speculation !== undefined && tokens > 0) {
-      if (this.#addDrafts(sequence)) return true;
-    } else if (tokens > 0 && this.#addOutputToken(sequence)) return true;
+    if (tokens > 0 && this.#addDecode(sequence)) return true;
     const end = Math.min(sequence.knownTokens, sequence.computedTokens + tokens);
     if (!this.cache.extend(sequence, end, this.#now)) {
       this.#inputs.readCache();
       this.#limit = "blocks";
       return false;
     }
-    this.#addToStep(sequence, tokens);
+    this.#composer.add(sequence, tokens, this.#now);
     return true;
+  }
+
+  #addDecode(sequence: Sequence): boolean {
+    const composer = this.#composer;
+    const { speculation } = composer;
+    return speculation === undefined
+      ? composer.addOutputToken(sequence)
+      : composer.addDrafts(sequence, speculation, this.#now);
   }
 
   preempt(view: SequenceView, how: "recompute" | "swap", place: "head" | "tail" = "head"): void {
@@ -385,7 +324,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     const swapped = how === "swap" ? sequence.computedTokens : 0;
     if (swapped > 0) this.#listener.swappedOut?.(sequence, swapped);
     this.cache.preempt(sequence, this.#now);
-    this.#swapOut(sequence, swapped);
+    this.#host.swapOut(sequence, swapped, this.#now);
     if (place === "head") this.#waiting.prepend(sequence);
     else this.#waiting.append(sequence);
   }
@@ -404,14 +343,16 @@ export class Replica implements SchedulerContext, ReplicaView {
   refuse(view: SequenceView, why: string): void {
     const sequence = view as Sequence;
     this.#inputs.changes = true;
-    if (this.#inTransfer > 0 && this.#fits(sequence)) {
-      this.#defer(sequence);
+    if (sequence.inStep) this.#removeFromStep(sequence);
+    const isRunning = this.running.includes(sequence);
+    if (isRunning) this.#removeRunning(sequence);
+    else this.#waiting.remove(sequence);
+    if (this.#transfers.mustDefer(sequence)) {
+      if (isRunning) this.cache.preempt(sequence, this.#now);
+      this.#transfers.defer(sequence);
       return;
     }
-    if (sequence.inStep) this.#removeFromStep(sequence);
-    if (this.running.includes(sequence)) this.#removeRunning(sequence);
-    else this.#waiting.remove(sequence);
-    this.#freeHost(sequence);
+    this.#host.free(sequence);
     this.cache.refuse(sequence, this.#now);
     this.#listener.refused?.(sequence, why, this.#now);
   }
@@ -433,56 +374,21 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#listener.admitted?.(sequence, this.#now);
     this.#listener.fetches?.(sequence, tokens, this.#now);
     if (tokens > 0) {
-      this.#receiving.set(sequence.request.id, sequence);
+      this.#transfers.fetches(sequence);
       this.#fetches = true;
     } else {
       this.running.push(sequence);
-      this.#addToStep(sequence, unlimitedTokens);
+      this.#composer.add(sequence, unlimitedTokens, this.#now);
     }
     return true;
-  }
-
-  /** Whether an empty cache has enough blocks for the sequence. */
-  #fits(sequence: Sequence): boolean {
-    const { totalBlocks, lookup } = this.cache;
-    return (
-      totalBlocks === undefined ||
-      sequence.blocksUpTo(lookup.reservedTokens(sequence, sequence.knownTokens)) <= totalBlocks
-    );
-  }
-
-  /**
-   * Schedulers refuse a request that does not fit although none runs. Requests in transfer do not run and reference blocks: the
-   * request waits again when one of them has left.
-   */
-  #defer(sequence: Sequence): void {
-    if (this.running.includes(sequence)) {
-      if (sequence.inStep) this.#removeFromStep(sequence);
-      this.#removeRunning(sequence);
-      this.cache.preempt(sequence, this.#now);
-    } else {
-      this.#waiting.remove(sequence);
-    }
-    this.#deferred.push(sequence);
   }
 
   /** The request has its first token and continues on another replica. */
   #handOver(sequence: Sequence): void {
     this.#removeRunning(sequence);
-    this.#sending.set(sequence.request.id, sequence);
+    this.#transfers.prefilled(sequence);
     this.#listener.prefilled?.(sequence, this.#now);
     this.#scheduler.finished?.(sequence, this.#now);
-  }
-
-  /** Records that the computed tokens of the sequence are in host memory. */
-  #swapOut(sequence: Sequence, tokens: number): void {
-    if (tokens === 0) return;
-    const blocks = blocksOf(tokens, this.blockTokens);
-    assert(blocks <= this.freeHostBlocks, `${blocks} blocks to swap out, ${this.freeHostBlocks} free in host memory`);
-    this.#usedHostBlocks += blocks;
-    sequence.swappedTokens = tokens;
-    this.#plan.swappedTokens += tokens;
-    this.#log?.swapOut(this.#now, sequence.request.id, tokens, blocks);
   }
 
   /** Swaps in the tokens that are in host memory and not cached. */
@@ -490,105 +396,14 @@ export class Replica implements SchedulerContext, ReplicaView {
     const restored = Math.max(0, sequence.swappedTokens - sequence.computedTokens);
     sequence.restoredTokens = restored;
     this.#listener.swappedIn?.(sequence, restored);
-    this.#plan.swappedTokens += restored;
-    this.#log?.swapIn(this.#now, sequence.request.id, restored, blocksOf(restored, this.blockTokens));
-    this.#freeHost(sequence);
-  }
-
-  #freeHost(sequence: Sequence): void {
-    this.#usedHostBlocks -= blocksOf(sequence.swappedTokens, this.blockTokens);
-    sequence.swappedTokens = 0;
-  }
-
-  /**
-   * Fast path for an output token that neither begins nor fills a block, so that no block is allocated or published. Returns
-   * false if the token is of another kind; nothing has changed then.
-   */
-  #addOutputToken(sequence: Sequence): boolean {
-    const { computedTokens, generatedTokens, request } = sequence;
-    const { blockTokens, usesCopyOnWrite } = this.cache;
-    const filled = computedTokens % blockTokens;
-    if (filled === 0 || filled + 1 === blockTokens || generatedTokens === 0 || this.#skip) return false;
-    if (computedTokens + 1 !== request.inputTokens + generatedTokens) return false;
-    if (usesCopyOnWrite && sequence.blocks.copyAt !== hole) return false;
-    sequence.stepTokens = 1;
-    sequence.inStep = true;
-    this.#plan.add(sequence, computedTokens, 1, false, 1);
-    return true;
-  }
-
-  /**
-   * Adds a decode with draft tokens to the step. Returns false if the sequence does not decode, if it may generate only one more
-   * token, or if there are too few blocks for the drafts.
-   */
-  #addDrafts(sequence: Sequence): boolean {
-    const { request, computedTokens, generatedTokens, knownTokens } = sequence;
-    if (generatedTokens === 0 || computedTokens + 1 !== knownTokens) return false;
-    const speculation = this.#speculation!;
-    const drafts = Math.min(speculation.tokens, request.maxOutputTokens - generatedTokens - 1);
-    if (drafts <= 0 || !this.cache.extend(sequence, knownTokens + drafts, this.#now)) return false;
-    const accepted = acceptedTokens(speculation, request.id, generatedTokens, drafts);
-    sequence.stepTokens = 1;
-    sequence.draftTokens = drafts;
-    sequence.inStep = true;
-    this.cache.scheduled(sequence, this.#now);
-    const generate = Math.min(accepted + 1, Math.max(1, request.outputTokens - generatedTokens));
-    this.#plan.add(sequence, computedTokens, 1 + drafts, false, generate);
-    return true;
-  }
-
-  /** The step has verified the draft tokens of the sequence: `generate` tokens are kept, the last of them without KV. */
-  #verify(sequence: Sequence, generate: number): void {
-    this.drafts.tokens += sequence.draftTokens;
-    this.drafts.accepted += generate - 1;
-    this.drafts.decodes++;
-    sequence.stepTokens = generate;
-    this.cache.verified(sequence, this.#now);
-  }
-
-  #addToStep(sequence: Sequence, limit: number): void {
-    const { cache } = this;
-    const { restoredTokens } = sequence;
-    const from = sequence.computedTokens + restoredTokens;
-    const known = sequence.knownTokens;
-    const prefill = from < known - 1 || sequence.generatedTokens === 0;
-    let tokens = Math.min(limit, known - from);
-    let generate = from + tokens === known ? 1 : 0;
-    if (generate > 0 && this.#skip) {
-      generate = Math.max(1, sequence.request.outputTokens);
-      if (!this.#growsAfterPrefill && this.#extendOutput(sequence, generate - 1)) tokens += generate - 1;
-    }
-    sequence.stepTokens = restoredTokens + tokens;
-    sequence.restoredTokens = 0;
-    sequence.inStep = true;
-    cache.scheduled(sequence, this.#now);
-    this.#plan.add(sequence, from, tokens, prefill, generate);
-  }
-
-  /** Allocates blocks for the KV of `count` output tokens if the rules cache it; false if there are too few. */
-  #extendOutput(sequence: Sequence, count: number): boolean {
-    const { cache } = this;
-    return (
-      cache.rules["cache-generated"] === "true" && cache.extend(sequence, sequence.knownTokens + count, this.#now, true)
-    );
-  }
-
-  /** Computes `count` output tokens of a sequence whose prompt has been computed. */
-  #addOutput(sequence: Sequence, count: number): void {
-    if (count === 0 || !this.#extendOutput(sequence, count)) return;
-    sequence.stepTokens = count;
-    this.cache.scheduled(sequence, this.#now);
-    this.cache.computed(sequence, false, this.#now);
+    this.#host.swapIn(sequence, this.#now);
   }
 
   /** Removes the sequence from the step, and preempts those that reference blocks that it computes there. */
   #removeFromStep(sequence: Sequence): void {
-    this.#plan.remove(sequence);
-    const { items, count } = this.#plan;
-    const others = items.slice(0, count).map((item) => item.sequence);
-    const dependents = others.filter((other) => this.cache.dependsOn(other, sequence));
+    const dependents = this.#composer.remove(sequence);
     // From the last to the first, so that they wait in order.
-    for (const other of dependents.reverse()) if (other.inStep) this.preempt(other, "recompute");
+    for (let i = dependents.length - 1; i >= 0; i--) if (dependents[i].inStep) this.preempt(dependents[i], "recompute");
     this.cache.cancelled(sequence, this.#now);
   }
 
@@ -610,13 +425,4 @@ export class Replica implements SchedulerContext, ReplicaView {
     assert(at >= 0, "a sequence is removed that is not running");
     running.splice(at, 1);
   }
-}
-
-/** Whether the step that is being planned computes the known content of the block, and not only output tokens behind it. */
-function computesNow(sequence: Sequence, block: BlockId): boolean {
-  const { inStep, blocks, computedBlocks } = sequence;
-  if (!inStep) return false;
-  const at = blocks.blocks.subarray(0, blocks.computingEnd).indexOf(block, computedBlocks);
-  // Another sequence computes a shared block, or has computed it.
-  return at >= 0 && !blocks.isShared(at);
 }
