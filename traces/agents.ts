@@ -18,16 +18,16 @@ export const agents: TraceFormat = {
   shape: { kinds: ["json-lines"], needs: ["timestamp", "input", "output", "session_id"] },
   options: ["unitTokens", "timeUnit", "tokenizer"],
   open(files, options) {
-    const { timeUnit = "us" } = options;
-    return textSource("agents", files, options, (reading) => rowsOf(reading, nanosPer[timeUnit]));
+    const { timeUnit } = options;
+    const clock = () => new ArrivalClock(nanosPer[timeUnit ?? "us"], timeUnit !== undefined);
+    return textSource("agents", files, options, (reading) => rowsOf(reading, clock()));
   },
 };
 
-async function* rowsOf(reading: TextReading, nanosPerUnit: number) {
+async function* rowsOf(reading: TextReading, clock: ArrivalClock) {
   const { files, tokenizer, notes } = reading;
   const sessions = new SessionIds();
   const calls = mergedByTime(files, (file) => callsOf(reading.records(file), sessions));
-  const clock = new ArrivalClock(nanosPerUnit);
   for await (const { group, rows } of tokenized(inTimeOrder(calls, notes), tokenizer, notes)) {
     const arrivalNs = clock.arrivalNs(group.time, "timestamp", group.record);
     for (const row of rows) yield { ...row, arrivalNs };

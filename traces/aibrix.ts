@@ -16,8 +16,9 @@ export const aibrix: TraceFormat = {
   shape: { kinds: ["json-lines"], needs: ["timestamp", "requests[].prompt"] },
   options: ["unitTokens", "timeUnit", "tokenizer"],
   open(files, options) {
-    const { timeUnit = "ms" } = options;
-    return textSource("aibrix", files, options, (reading) => rowsOf(reading, nanosPer[timeUnit]));
+    const { timeUnit } = options;
+    const clock = () => new ArrivalClock(nanosPer[timeUnit ?? "ms"], timeUnit !== undefined);
+    return textSource("aibrix", files, options, (reading) => rowsOf(reading, clock()));
   },
 };
 
@@ -25,8 +26,7 @@ interface Line extends TextGroup {
   readonly record: JsonRecord;
 }
 
-async function* rowsOf(reading: TextReading, nanosPerUnit: number) {
-  const clock = new ArrivalClock(nanosPerUnit);
+async function* rowsOf(reading: TextReading, clock: ArrivalClock) {
   for await (const { group, rows } of tokenized(linesOf(reading), reading.tokenizer, reading.notes)) {
     const { record } = group;
     const arrivalNs = clock.arrivalNs(record.number("timestamp", "a number of 0 or more", 0), "timestamp", record);

@@ -5,7 +5,7 @@ import { textSource } from "./text-source.ts";
 
 /**
  * Logs of OpenAI-compatible servers and files of requests for them: each object is a request with `messages`, at the top
- * level or in `body` (batch files), `request`, `request.body` or `input`. docs/traces.md lists the other fields.
+ * level or in `body` (batch files), `request`, `request.body` or `input`. docs/trace-format.md lists the other fields.
  */
 export const openaiChat: TraceFormat = {
   name: "openai-chat",

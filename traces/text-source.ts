@@ -3,6 +3,7 @@ import type { Trace, TraceRow, TraceSource } from "../core/trace/trace.ts";
 import { openBytes, shownPath } from "./bytes.ts";
 import { Notes, type OpenTraceOptions } from "./format.ts";
 import { type JsonRecord, jsonRecords } from "./json-records.ts";
+import { withRateNotes } from "./rates.ts";
 import { tokenBatches } from "./text-requests.ts";
 import { openTokenizer, type TextTokenizer } from "./tokenize.ts";
 
@@ -29,7 +30,8 @@ export function textSource(
     ...{ format, files, content: "tokens", notes: notes.all },
     async *batches(): AsyncGenerator<Trace> {
       const tokenizer = await openTokenizer(path);
-      yield* tokenBatches(rows({ files, tokenizer, notes, records: (file) => recordsOf(file, signal) }));
+      const reading = { files, tokenizer, notes, records: (file: string) => recordsOf(file, signal) };
+      yield* withRateNotes(tokenBatches(rows(reading)), files, notes);
     },
   };
 }

@@ -298,3 +298,16 @@ test("a unit other than one token, and a tokenizer that is missing, are refused"
   );
   expect(await failureOf(() => read(path, { tokenizer: join(folder, "none.json") }))).toBe("none.json: no such file");
 });
+
+test("times in another unit are refused or reported", async () => {
+  const call = (timestamp: number) => ({ timestamp, input: "a", output: "b", session_id: "s" });
+  expect(await failureOf(() => read(fileOf([JSON.stringify(call(1760995776000))], "s.jsonl")))).toBe(
+    "s.jsonl:1: timestamp is 1760995776000, a Unix time in ms, expected us; --time-unit ms reads it so, --time-unit us as it is",
+  );
+  const { arrivalsMs } = await read(linesOf([call(1760995776000), call(1760995778000)]), { timeUnit: "ms" });
+  expect(arrivalsMs).toEqual([0, 2000]);
+  const fast = await read(linesOf(Array.from({ length: 200 }, (_, i) => call(i))));
+  expect(fast.source.notes?.()).toEqual([
+    expect.stringContaining("is implausibly high: the times may be in a larger unit"),
+  ]);
+});
