@@ -11,9 +11,9 @@ import type {
   PrefixIndex,
 } from "../../core/plugins/index.ts";
 import type { BlockContents } from "../../core/trace/content.ts";
-import { absent, grownForKeys, matchPath } from "./contents.ts";
+import { absent, BlocksByContent, matchPath, noPage, pageBits, pageMask } from "./contents.ts";
 
-const { never, evicted } = absent;
+const { evicted } = absent;
 
 const none = -1;
 
@@ -35,7 +35,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   readonly #anyVictim: boolean;
   #victims = new Int32Array(16);
   /** By content id: the block that stores it, `never` or `evicted`. */
-  #blockOf: Int32Array = new Int32Array(64).fill(never);
+  readonly #blockOf = new BlocksByContent();
   /** By stored block: its content id. */
   #keyOf: Uint32Array;
   /** By block: its parent and its first child; the other children are linked as siblings of the first. */
@@ -63,11 +63,11 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   }
 
   expectKeys(distinct: number): void {
-    this.#blockOf = grownForKeys(this.#blockOf, distinct);
+    this.#blockOf.expectKeys(distinct);
   }
 
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void {
-    matchPath(this.#blockOf, this.#parent, keys, start, count, table, found);
+    matchPath(this.#blockOf.pages, this.#parent, keys, start, count, table, found);
   }
 
   matchPartial(parent: BlockId, key: number, contents: BlockContents, found: PartialMatch): void {
@@ -123,7 +123,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     let parent: number = none;
     if (first > 0) {
       parent = table[first - 1];
-      if (blockOf[keys[shift + first - 1]] !== parent) {
+      if (blockOf.at(keys[shift + first - 1]) !== parent) {
         insertion.replacements.fill(none, 0, to - first);
         return false;
       }
@@ -132,11 +132,12 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     const parentOf = this.#parent;
     const firstChildOf = this.#firstChild;
     let i = first;
-    for (; i < to; i++) {
+    for (let number = none, page = noPage; i < to; i++) {
       const block = table[i];
       const key = keys[shift + i];
-      if (blockOf[key] >= 0) break;
-      blockOf[key] = block;
+      if (key >>> pageBits !== number) page = blockOf.writable((number = key >>> pageBits));
+      if (page[key & pageMask] >= 0) break;
+      page[key & pageMask] = block;
       keyOf[block] = key;
       parentOf[block] = parent;
       if (i > first) firstChildOf[parent] = block;
@@ -189,7 +190,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
   }
 
   *blocks(): Iterable<BlockId> {
-    for (const block of this.#blockOf) if (block >= 0) yield block;
+    yield* this.#blockOf.blocks();
   }
 
   isEvictable(entry: EntryId): boolean {
@@ -217,9 +218,10 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     for (let i = first; i < to; i++) {
       const own = table[i];
       const key = keys[start + i];
-      let stored = this.#blockOf[key];
+      let stored = this.#blockOf.at(key);
       if (stored < 0) {
-        this.#blockOf[key] = stored = own;
+        stored = own;
+        this.#blockOf.set(key, own);
         this.#keyOf[own] = key;
         this.#parent[own] = parent;
         this.#firstChild[own] = none;
@@ -266,7 +268,7 @@ class BlockTrie implements PrefixIndex, LeafIndex {
     const next = this.#next[block];
     if (parent !== none && next === none && this.#firstChild[parent] === block) this.#firstChild[parent] = none;
     else this.#unlink(block, parent, next);
-    this.#blockOf[this.#keyOf[block]] = evicted;
+    this.#blockOf.set(this.#keyOf[block], evicted);
     this.blockCount--;
     return parent !== none && this.#firstChild[parent] === none && !this.#anyVictim && this.#host.isIdle(parent)
       ? parent

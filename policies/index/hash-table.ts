@@ -7,7 +7,7 @@ import type {
   Match,
   PrefixIndex,
 } from "../../core/plugins/index.ts";
-import { absent, grownForKeys } from "./contents.ts";
+import { absent, BlocksByContent, noPage, pageBits, pageMask } from "./contents.ts";
 
 const { never, evicted } = absent;
 
@@ -25,7 +25,7 @@ class HashTable implements PrefixIndex {
   readonly #swaps: boolean;
   readonly #victim = new Int32Array(1);
   /** By content id: the block that stores it, `never` or `evicted`. */
-  #blockOf: Int32Array = new Int32Array(64).fill(never);
+  readonly #blockOf = new BlocksByContent();
   /** Under `duplicates=keep`, `adopt` and `newest`: the next block in the list of blocks with the same content. */
   readonly #nextDuplicate = new Map<BlockId, BlockId>();
 
@@ -40,15 +40,16 @@ class HashTable implements PrefixIndex {
   }
 
   expectKeys(distinct: number): void {
-    this.#blockOf = grownForKeys(this.#blockOf, distinct);
+    this.#blockOf.expectKeys(distinct);
   }
 
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void {
-    const blockOf = this.#blockOf;
+    const { pages } = this.#blockOf;
     const shift = start | 0;
     let i = 0;
     for (; i < count; i++) {
-      const block = blockOf[keys[shift + i]];
+      const key = keys[shift + i];
+      const block = pages[key >>> pageBits][key & pageMask];
       if (block < 0) break;
       table[i] = block;
     }
@@ -56,7 +57,8 @@ class HashTable implements PrefixIndex {
     let absent = 0;
     let evictedCount = 0;
     for (; i < count; i++) {
-      const block = blockOf[keys[shift + i]];
+      const key = keys[shift + i];
+      const block = pages[key >>> pageBits][key & pageMask];
       table[i] = block;
       if (block >= 0) continue;
       absent++;
@@ -86,11 +88,12 @@ class HashTable implements PrefixIndex {
     const keyOf = this.#host.columns.key;
     const shift = start | 0;
     let i = from | 0;
-    for (; i < to; i++) {
+    for (let number = -1, page = noPage; i < to; i++) {
       const block = table[i];
       const key = keys[shift + i];
-      if (blockOf[key] >= 0) break;
-      blockOf[key] = block;
+      if (key >>> pageBits !== number) page = blockOf.writable((number = key >>> pageBits));
+      if (page[key & pageMask] >= 0) break;
+      page[key & pageMask] = block;
       keyOf[block] = key;
     }
     this.blockCount += i - from;
@@ -115,8 +118,12 @@ class HashTable implements PrefixIndex {
       return;
     }
     const keyOf = this.#host.columns.key;
-    const blockOf = this.#blockOf;
-    for (let i = from | 0; i < to; i++) blockOf[keyOf[entries[i]]] = evicted;
+    // Stored blocks are in pages of their own.
+    const { pages } = this.#blockOf;
+    for (let i = from | 0; i < to; i++) {
+      const key = keyOf[entries[i]];
+      pages[key >>> pageBits][key & pageMask] = evicted;
+    }
     this.blockCount -= count;
   }
 
@@ -129,7 +136,7 @@ class HashTable implements PrefixIndex {
   }
 
   *blocks(): Iterable<BlockId> {
-    for (const block of this.#blockOf) if (block >= 0) yield block;
+    yield* this.#blockOf.blocks();
     yield* this.#nextDuplicate.values();
   }
 
@@ -138,7 +145,7 @@ class HashTable implements PrefixIndex {
   }
 
   *duplicatesOf(block: BlockId): Iterable<BlockId> {
-    let next: BlockId | undefined = this.#blockOf[this.#host.columns.key[block]];
+    let next: BlockId | undefined = this.#blockOf.at(this.#host.columns.key[block]);
     for (; next !== undefined; next = this.#nextDuplicate.get(next)) yield next;
   }
 
@@ -164,7 +171,7 @@ class HashTable implements PrefixIndex {
   #insertOne({ keys, start, table, from, partialAt, replacements }: Insertion, i: number): boolean {
     const own = table[i];
     const key = keys[start + i];
-    const stored = this.#blockOf[key];
+    const stored = this.#blockOf.at(key);
     if (stored >= 0) {
       if (this.#isStored(own, stored)) return false;
       if (this.#swaps) {
@@ -173,11 +180,11 @@ class HashTable implements PrefixIndex {
       }
       if (this.#duplicates === "replace" && !this.#host.isPinned(stored)) this.drop(stored);
     }
-    const first = this.#blockOf[key];
+    const first = this.#blockOf.at(key);
     if (first >= 0 && this.#duplicates !== "newest") {
       this.#appendDuplicate(first, own);
     } else {
-      this.#blockOf[key] = own;
+      this.#blockOf.set(key, own);
       if (first >= 0) this.#nextDuplicate.set(own, first);
     }
     this.#host.columns.key[own] = key;
@@ -203,9 +210,9 @@ class HashTable implements PrefixIndex {
   #remove(block: BlockId): void {
     const key = this.#host.columns.key[block];
     const after = this.#nextDuplicate.get(block);
-    let before = this.#blockOf[key];
+    let before = this.#blockOf.at(key);
     if (before === block) {
-      this.#blockOf[key] = after ?? evicted;
+      this.#blockOf.set(key, after ?? evicted);
     } else {
       while (this.#nextDuplicate.get(before) !== block) before = this.#nextDuplicate.get(before)!;
       if (after === undefined) this.#nextDuplicate.delete(before);

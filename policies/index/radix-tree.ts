@@ -10,12 +10,11 @@ import type {
   Match,
   PrefixIndex,
 } from "../../core/plugins/index.ts";
-import { absent, grownForKeys, matchPath } from "./contents.ts";
+import { absent, BlocksByContent, matchPath, noPage, pageBits, pageMask } from "./contents.ts";
 
-const { never, evicted } = absent;
+const { evicted } = absent;
 
 const none = -1;
-
 /** Initial capacity in nodes; most nodes have many blocks. */
 const initialNodes = 256;
 
@@ -49,7 +48,7 @@ class RadixTree implements PrefixIndex {
   readonly #freesLast: boolean;
   readonly evictableAlong: PrefixIndex["evictableAlong"];
   /** By content id: the block that stores it, `never` or `evicted`. */
-  #blockOf: Int32Array = new Int32Array(64).fill(never);
+  readonly #blockOf = new BlocksByContent();
   // By block: its content id, its node, and the block before it in the prompt.
   #keyOf: Uint32Array;
   #nodeOf: Int32Array;
@@ -86,11 +85,11 @@ class RadixTree implements PrefixIndex {
   }
 
   expectKeys(distinct: number): void {
-    this.#blockOf = grownForKeys(this.#blockOf, distinct);
+    this.#blockOf.expectKeys(distinct);
   }
 
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void {
-    matchPath(this.#blockOf, this.#before, keys, start, count, table, found);
+    matchPath(this.#blockOf.pages, this.#before, keys, start, count, table, found);
   }
 
   isLeaf(block: BlockId): boolean {
@@ -161,7 +160,7 @@ class RadixTree implements PrefixIndex {
   insert(insertion: Insertion): boolean {
     const { keys, start, table, from, to } = insertion;
     const parentBlock = from === 0 ? none : table[from - 1];
-    if (parentBlock !== none && this.#blockOf[keys[start + from - 1]] !== parentBlock) {
+    if (parentBlock !== none && this.#blockOf.at(keys[start + from - 1]) !== parentBlock) {
       insertion.replacements.fill(none, 0, to - from);
       return false;
     }
@@ -177,13 +176,15 @@ class RadixTree implements PrefixIndex {
     const count = Math.min(atMost, length);
     if (count > this.#victims.length) this.#victims = new Int32Array(2 * count);
     const blocks = this.#victims;
-    const blockOf = this.#blockOf;
+    // Stored blocks are in pages of their own.
+    const { pages } = this.#blockOf;
     const keyOf = this.#keyOf;
     const before = this.#before;
     let block = this.#last[node];
     for (let i = 0; i < count; i++) {
       blocks[i] = block;
-      blockOf[keyOf[block]] = evicted;
+      const key = keyOf[block];
+      pages[key >>> pageBits][key & pageMask] = evicted;
       block = before[block];
     }
     this.#host.evicted(blocks, count);
@@ -215,7 +216,7 @@ class RadixTree implements PrefixIndex {
   }
 
   *blocks(): Iterable<BlockId> {
-    for (const block of this.#blockOf) if (block >= 0) yield block;
+    yield* this.#blockOf.blocks();
   }
 
   isEvictable(node: EntryId): boolean {
@@ -241,7 +242,7 @@ class RadixTree implements PrefixIndex {
     const to = partialAt >= from && partialAt < insertion.to ? partialAt + 1 : insertion.to;
     const shift = start | 0;
     const blockOf = this.#blockOf;
-    if (blockOf[keys[shift + from]] >= 0) return from;
+    if (blockOf.at(keys[shift + from]) >= 0) return from;
     const keyOf = this.#keyOf;
     const nodeOf = this.#nodeOf;
     const beforeOf = this.#before;
@@ -249,11 +250,12 @@ class RadixTree implements PrefixIndex {
     const node = this.#newNode();
     let before = parentBlock;
     let i = from | 0;
-    for (; i < to; i++) {
+    for (let number = none, page = noPage; i < to; i++) {
       const key = keys[shift + i];
-      if (blockOf[key] >= 0) break;
+      if (key >>> pageBits !== number) page = blockOf.writable((number = key >>> pageBits));
+      if (page[key & pageMask] >= 0) break;
       const block = table[i];
-      blockOf[key] = block;
+      page[key & pageMask] = block;
       keyOf[block] = key;
       nodeOf[block] = node;
       beforeOf[block] = before;
@@ -276,9 +278,9 @@ class RadixTree implements PrefixIndex {
     for (let i = from; i < to; i++) replacements[i - from] = table[i];
     let parentBlock = first === 0 ? none : table[first - 1];
     // With `duplicates=free`, the stored last block if it is the end of its node.
-    const end = this.#freesLast && finishes ? this.#blockOf[keys[start + to - 1]] : none;
+    const end = this.#freesLast && finishes ? this.#blockOf.at(keys[start + to - 1]) : none;
     for (let i = first; i < to; ) {
-      const stored = this.#blockOf[keys[start + i]];
+      const stored = this.#blockOf.at(keys[start + i]);
       if (stored < 0) {
         i = this.#insertNode(insertion, parentBlock, i);
         parentBlock = table[i - 1];
@@ -436,7 +438,7 @@ class RadixTree implements PrefixIndex {
   }
 
   #forgetBlock(block: BlockId, node: EntryId): void {
-    this.#blockOf[this.#keyOf[block]] = evicted;
+    this.#blockOf.set(this.#keyOf[block], evicted);
     this.blockCount--;
     if (this.#referencedBlocks[node] === 0) this.evictableBlocks--;
     else if (!this.#host.isIdle(block)) this.#referencedBlocks[node]--;
