@@ -4,23 +4,33 @@ import { wideText } from "./json-lines.ts";
 const directIds = 1 << 24;
 
 /**
- * Numbers ids of up to 64 bits from 0, by first appearance. Ids are given as `high · 10^9 + low`. Small ones, which
- * most traces have, are looked up directly; the others in a hash table with open addressing, never more
- * than half full.
+ * Numbers ids of up to 64 bits from 0, by first appearance. Ids are given as `high · 10^9 + low`. As long as the ids are numbered
+ * in this way already, no table is needed. After the first one that is not, small ids are looked up directly; the others
+ * in a hash table with open addressing, never more than half full.
  */
 export class DenseIds {
   /** Number of distinct ids so far. */
   count = 0;
+  /** Ids below this one are their own numbers. */
+  #own = 0;
   /** Number + 1 of each id below `directIds`; 0 = none. */
   #direct = new Uint32Array(1 << 12);
-  /** Number + 1 of the other ids, which `#high` and `#low` have by number. */
+  /** Place + 1 of the other ids in the following columns: the id and its number. */
   #slots = new Uint32Array(1 << 12);
-  #slotsUsed = 0;
+  #hashedCount = 0;
   #high = new Float64Array(1 << 11);
   #low = new Uint32Array(1 << 11);
+  #number = new Uint32Array(1 << 11);
 
   /** The id's number; `count` before the call if the id is new. */
   numberOf(high: number, low: number): number {
+    if (high === 0 && low <= this.#own) {
+      if (low < this.#own) return low;
+      if (this.#own === this.count) {
+        this.#own++;
+        return this.count++;
+      }
+    }
     if (high !== 0 || low >= directIds) return this.#hashed(high, low);
     if (low >= this.#direct.length) this.#growDirect(low);
     const number = this.#direct[low];
@@ -31,22 +41,25 @@ export class DenseIds {
 
   /** The id that has this number, in decimal; slow, for messages. */
   textOf(number: number): string {
+    if (number < this.#own) return String(number);
     const low = this.#direct.indexOf(number + 1);
     if (low >= 0) return String(low);
-    return wideText(this.#high[number], this.#low[number]);
+    const place = this.#number.subarray(0, this.#hashedCount).indexOf(number);
+    return wideText(this.#high[place], this.#low[place]);
   }
 
   #hashed(high: number, low: number): number {
     const slot = this.#slotOf(high, low);
     const found = this.#slots[slot];
-    if (found !== 0) return found - 1;
-    const number = this.count++;
-    if (number >= this.#low.length) this.#growIds(number);
-    this.#high[number] = high;
-    this.#low[number] = low;
-    this.#slots[slot] = number + 1;
-    if (++this.#slotsUsed * 2 > this.#slots.length) this.#rehash();
-    return number;
+    if (found !== 0) return this.#number[found - 1];
+    const place = this.#hashedCount++;
+    if (place === this.#low.length) this.#growColumns();
+    this.#high[place] = high;
+    this.#low[place] = low;
+    this.#number[place] = this.count;
+    this.#slots[slot] = place + 1;
+    if (this.#hashedCount * 2 > this.#slots.length) this.#rehash();
+    return this.count++;
   }
 
   /** The slot of the id, or the empty slot for it. */
@@ -69,13 +82,11 @@ export class DenseIds {
       if (found !== 0) this.#slots[this.#slotOf(this.#high[found - 1], this.#low[found - 1])] = found;
   }
 
-  #growIds(number: number): void {
-    const high = new Float64Array(2 * number);
-    high.set(this.#high);
-    this.#high = high;
-    const low = new Uint32Array(2 * number);
-    low.set(this.#low);
-    this.#low = low;
+  #growColumns(): void {
+    const length = 2 * this.#low.length;
+    this.#high = grown(this.#high, length);
+    this.#low = grown(this.#low, length);
+    this.#number = grown(this.#number, length);
   }
 
   #growDirect(low: number): void {

@@ -1,6 +1,5 @@
 import { counted } from "../core/counted.ts";
 import { InputError } from "../core/errors.ts";
-import { grown } from "../core/grown.ts";
 import type { Trace, TraceRow } from "../core/trace/trace.ts";
 import { shownPath } from "./bytes.ts";
 import { DenseIds } from "./dense-ids.ts";
@@ -8,6 +7,7 @@ import { Notes, nanosPer, type TimeUnit, type TraceFormat } from "./format.ts";
 import { type Field, JsonLineScanner, requiredOf, WideIntegers } from "./json-lines.ts";
 import { lineBlocks } from "./lines.ts";
 import { OptionalFields, optionalFields } from "./optional-fields.ts";
+import { noPredecessor, Predecessors } from "./predecessors.ts";
 import { withRateNotes } from "./rates.ts";
 import {
   ArrivalClock,
@@ -127,16 +127,13 @@ async function firstLengths(file: string, signal?: AbortSignal): Promise<FirstLe
   return first;
 }
 
-const noParent = 0xffff_ffff;
-
 class MooncakeReader implements LineReader {
   readonly unitTokens: number;
   readonly scan = new JsonLineScanner<FieldName>(mooncakeFields);
   readonly #clock: ArrivalClock;
   readonly #hashIds = new WideIntegers();
   readonly #ids = new DenseIds();
-  /** For each dense id, the id before it. */
-  #parents = new Uint32Array(1 << 12);
+  readonly #predecessors = new Predecessors();
   #keys = new Uint32Array(1024);
   readonly #optional = new OptionalFields();
 
@@ -182,31 +179,24 @@ class MooncakeReader implements LineReader {
     if (length > this.#keys.length) this.#keys = new Uint32Array(length * 2);
     const ids = this.#ids;
     const keys = this.#keys;
-    let parents = this.#parents;
-    let previous = noParent;
+    const predecessors = this.#predecessors;
+    let previous = noPredecessor;
     for (let i = 0; i < length; i++) {
       const known = ids.count;
       const key = ids.numberOf(high[i], low[i]);
-      if (key === known) {
-        if (key === parents.length) parents = this.#growParents();
-        parents[key] = previous;
-      } else if (parents[key] !== previous) throw this.#otherPredecessor(i, key, previous);
+      if (key === known) predecessors.add(previous);
+      else if (predecessors.of(key) !== previous) throw this.#otherPredecessor(i, key, previous);
       keys[i] = previous = key;
     }
     return keys.subarray(0, length);
   }
 
-  /** Equal parents imply equal positions, by induction, so that comparing the parent is enough. */
+  /** Equal predecessors imply equal positions, by induction, so that comparing the predecessor is enough. */
   #otherPredecessor(i: number, key: number, previous: number): Error {
-    const after = (parent: number) => (parent === noParent ? "at the start" : `after ${this.#ids.textOf(parent)}`);
+    const after = (id: number) => (id === noPredecessor ? "at the start" : `after ${this.#ids.textOf(id)}`);
     return this.scan.error(
-      `hash_ids[${i}] is ${this.#hashIds.text(i)} ${after(previous)}, expected ${after(this.#parents[key])} as before: ` +
+      `hash_ids[${i}] is ${this.#hashIds.text(i)} ${after(previous)}, expected ${after(this.#predecessors.of(key))} as before: ` +
         "an id identifies a block and all tokens before it",
     );
-  }
-
-  #growParents(): Uint32Array<ArrayBuffer> {
-    this.#parents = grown(this.#parents, this.#parents.length * 2);
-    return this.#parents;
   }
 }
