@@ -54,6 +54,7 @@ export {
   compareServed,
   convertTrace,
   doctor,
+  fetchTrace,
   fidelity,
   firstDifference,
   fuzz,
@@ -62,6 +63,7 @@ export {
   listExperiments,
   listPlugins,
   listProfiles,
+  listPublicTraces,
   openTrace,
   replay,
   runConformance,
@@ -88,8 +90,10 @@ export type {
 } from "./lab/run/trace-run.ts";
 export type { AnonymizeTraceOptions } from "./lab/traces/anonymize-trace.ts";
 export type { ConvertTraceOptions, LostColumn, WrittenTrace } from "./lab/traces/convert-trace.ts";
+export type { FetchedTrace, FetchTraceOptions } from "./lab/traces/fetch-trace.ts";
 export type { GeneratedFile, GenerateTraceOptions } from "./lab/traces/generate-trace.ts";
 export type { OutputFile } from "./lab/traces/output-file.ts";
+export type { PublicTrace } from "./lab/traces/public-traces.ts";
 export type { DescribedTrace, TraceStatsDocument, TraceStatsOptions } from "./lab/traces/trace-stats.ts";
 export type { CostPlugin, PluginKind, Plugins, ReaderPlugin } from "./lab/user-plugins/kinds.ts";
 export type { Verified, VerifyOptions } from "./lab/verify/verify.ts";

@@ -6,6 +6,7 @@ import { interruption } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 import { colors, wrapped } from "./output/table.ts";
+import { addFetch } from "./trace/fetch-command.ts";
 import { addGenerateCommands } from "./trace/generate-commands.ts";
 import { statsText } from "./trace/trace-summary.ts";
 import { addAnonymize, addConvert } from "./trace/write-commands.ts";
@@ -20,7 +21,7 @@ Examples:
 export function addTrace(program: Command): void {
   const trace = program
     .command("trace")
-    .description("describe, generate, convert and anonymize traces")
+    .description("describe, generate, convert, anonymize and fetch traces")
     .helpCommand("help [COMMAND]", "print the help of a command")
     .addHelpText("after", examples);
   const stats = trace
@@ -42,6 +43,7 @@ export function addTrace(program: Command): void {
   addGenerateCommands(trace);
   addConvert(trace);
   addAnonymize(trace);
+  addFetch(trace);
   addUnsupportedTraceCommands(trace);
 }
 

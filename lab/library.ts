@@ -19,7 +19,9 @@ import type { ProfileFolder } from "./profiles/catalogue.ts";
 import type { ReplayOptions, ServeOptions, SimulateOptions, TraceRun } from "./run/trace-run.ts";
 import type { AnonymizeTraceOptions } from "./traces/anonymize-trace.ts";
 import type { ConvertTraceOptions, WrittenTrace } from "./traces/convert-trace.ts";
+import type { FetchedTrace, FetchTraceOptions } from "./traces/fetch-trace.ts";
 import type { GenerateTraceOptions } from "./traces/generate-trace.ts";
+import type { PublicTrace } from "./traces/public-traces.ts";
 import type { DescribedTrace, TraceStatsOptions } from "./traces/trace-stats.ts";
 import type { PluginKind, Plugins } from "./user-plugins/kinds.ts";
 import type { Verified, VerifyOptions } from "./verify/verify.ts";
@@ -240,6 +242,21 @@ export async function anonymizeTrace(
   options: AnonymizeTraceOptions,
 ): Promise<WrittenTrace> {
   return (await import("./traces/anonymize-trace.ts")).anonymizeTrace(paths, options);
+}
+
+/**
+ * Downloads a public trace by its name in the catalogue, or from an address, and checks its SHA-256. `kvlab trace fetch NAME`. An
+ * interrupted download is resumed by the next call.
+ *
+ * @throws InputError if there is no such trace, or it cannot be received, has another checksum, or cannot be written; Interrupted
+ */
+export async function fetchTrace(name: string, options?: FetchTraceOptions): Promise<FetchedTrace> {
+  return (await import("./traces/fetch-trace.ts")).fetchTrace(name, options);
+}
+
+/** The public traces that `fetchTrace` downloads by name. `kvlab trace fetch`. */
+export async function listPublicTraces(): Promise<readonly PublicTrace[]> {
+  return (await import("./traces/fetch-trace.ts")).listPublicTraces();
 }
 
 /**
