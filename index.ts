@@ -106,4 +106,6 @@ export type { CostModel } from "./sim/cost/cost-model.ts";
 export type { OpenTraceOptions } from "./traces/format.ts";
 export type { ChatOptions } from "./traces/generators/chat.ts";
 export type { GeneratorChoice } from "./traces/generators/registry.ts";
-export type { ContentStats, SharedPrefix, Spread, TraceStats } from "./traces/stats.ts";
+export type { ContentStats, SharedPrefix } from "./traces/stats/content-statistics.ts";
+export type { TraceStats } from "./traces/stats/stats.ts";
+export type { Spread } from "./traces/stats/value-counts.ts";

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { type ReadFormat, readFormats } from "../lab/traces/read-formats.ts";
 import { type TraceStatsOptions, traceStats } from "../lab/traces/trace-stats.ts";
-import { addBlockSize, addTraceOptions } from "./input/options.ts";
+import { addBlockSize, addTraceOptions, path } from "./input/options.ts";
 import { interruption } from "./interrupt.ts";
 import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
@@ -14,7 +14,7 @@ import { addUnsupportedTraceCommands } from "./unsupported.ts";
 
 const examples = `
 Examples:
-  kvlab trace stats trace.jsonl.gz
+  kvlab trace stats trace.jsonl.gz --plots plots
   kvlab trace convert trace.jsonl.gz trace.parquet
   kvlab trace generate rag --requests 10000 --out rag.jsonl.gz`;
 
@@ -29,6 +29,7 @@ export function addTrace(program: Command): void {
     .description("statistics of a trace: lengths, arrivals, sessions and shared content")
     .argument("[TRACE...]", 'trace files; none, or "example": the built-in example');
   addTraceOptions(addBlockSize(stats))
+    .option("--plots <FOLDER>", "write plots to this folder, as SVG", path("--plots", "a folder"))
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(describe);
@@ -64,9 +65,9 @@ async function describe(files: readonly string[], { json, ...options }: StatsCom
   const progress = new Progress();
   try {
     const control = { progress: progress.follow, note: progress.note, signal: interruption };
-    const { report, input, stats } = await traceStats(files, { ...options, ...control });
+    const described = await traceStats(files, { ...options, ...control });
     progress.done();
-    print(`${json ? JSON.stringify(report, undefined, 2) : statsText(input, stats)}\n`);
+    print(`${json ? JSON.stringify(described.report, undefined, 2) : statsText(described)}\n`);
   } finally {
     progress.done();
   }

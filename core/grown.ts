@@ -1,4 +1,4 @@
-type NumberArray = Uint8Array | Uint16Array | Uint32Array | Int32Array | Float64Array;
+type NumberArray = Uint8Array | Int16Array | Uint16Array | Uint32Array | Int32Array | Float64Array;
 
 /** A copy of the typed array with length `length`; the new elements are 0. */
 export function grown<T extends NumberArray>(column: T, length: number): T {

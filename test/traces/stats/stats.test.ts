@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
-import { BlockKeys } from "../../core/trace/content.ts";
-import { readTrace, TraceBuilder, type TraceRow } from "../../core/trace/trace.ts";
-import { mooncake } from "../../traces/mooncake.ts";
-import { reuseDistances } from "../../traces/reuse-distance.ts";
-import { traceStats } from "../../traces/stats.ts";
-import { haveRecordings, recording } from "./files.ts";
+import { BlockKeys } from "../../../core/trace/content.ts";
+import { readTrace, TraceBuilder, type TraceRow } from "../../../core/trace/trace.ts";
+import { mooncake } from "../../../traces/mooncake.ts";
+import { ReuseDistances } from "../../../traces/stats/reuse-distance.ts";
+import { traceStats } from "../../../traces/stats/stats.ts";
+import { haveRecordings, recording } from "../files.ts";
 
 function traceOf(unitTokens: number, rows: readonly (Partial<TraceRow> & { keys: number[] })[]) {
   const builder = new TraceBuilder(unitTokens);
@@ -41,6 +41,8 @@ test("the statistics of a small trace are those worked by hand", () => {
       repeatedShare: 0.5,
       // 0 1 2 | 0 1 2 | 0 1 3 | 4: each repeat has the two other blocks since its last use.
       reuseDistanceBlocks: { mean: 2, p50: 2, p90: 2, p99: 2, max: 2 },
+      // 0, all 30 tokens, the first two blocks, 0.
+      repeatedPrefixTokens: { mean: 12.5, p50: 0, p90: 30, p99: 30, max: 30 },
       sharedPrefixes: [
         { key: 1, requests: 3, tokens: 20 }, // 0 is always followed by 1
         { key: 2, requests: 2, tokens: 30 },
@@ -91,7 +93,9 @@ test("reuse distances are those of a naive count, also when times are renumbered
         const last = keys.subarray(0, i).lastIndexOf(key);
         if (last >= 0) naive[new Set(keys.subarray(last + 1, i)).size]++;
       });
-      expect(reuseDistances(keys, 41).counts).toEqual(naive);
+      const distances = new ReuseDistances();
+      for (const key of keys) distances.add(key);
+      expect(distances.counts.subarray(0, 41)).toEqual(naive);
     }),
     { numRuns: 40 },
   );

@@ -1,0 +1,130 @@
+import { format } from "d3-format";
+import { type ScaleContinuousNumeric, scaleLinear, scaleLog } from "d3-scale";
+import { area, curveStepAfter, line } from "d3-shape";
+
+/** An axis of numbers. */
+export interface Axis {
+  /** With the unit, such as "prompt length, tokens". */
+  readonly label: string;
+  readonly scale: "linear" | "log";
+  /** Least and largest value; both above 0 on a logarithmic scale. */
+  readonly domain: readonly [number, number];
+  /** Text of a tick; by default 1,000 or 10k. */
+  readonly tick?: (value: number) => string;
+}
+
+export type Point = readonly [x: number, y: number];
+
+/** A curve and its name in the legend. */
+export interface Curve {
+  readonly label: string;
+  readonly points: readonly Point[];
+  /** `steps`: each y holds from its x to the next one. */
+  readonly shape: "line" | "steps" | "filled steps";
+}
+
+/** A chart with axes, grid, curves and a legend. */
+export interface Chart {
+  readonly title: string;
+  readonly subtitle: string;
+  readonly x: Axis;
+  readonly y: Axis;
+  /** At most four. */
+  readonly curves: readonly Curve[];
+}
+
+const [width, height] = [760, 400];
+const margin = { top: 88, right: 24, bottom: 54, left: 72 };
+const dashes = ["none", "7 3", "2 3", "9 3 2 3"];
+
+/** Colours for light and dark backgrounds: text, grid, and four curves that are also told apart by their dashes. */
+const style = `
+  svg { background: #ffffff } text { fill: #24292f } .muted { fill: #57606a } .ground { fill: #ffffff }
+  .grid { stroke: #d8dee4 } .axis { stroke: #57606a }
+  .c0 { stroke: #0969da } .c1 { stroke: #bc4c00 } .c2 { stroke: #8250df } .c3 { stroke: #1a7f37 } .f0 { fill: #0969da }
+  @media (prefers-color-scheme: dark) {
+    svg { background: #0d1117 } text { fill: #e6edf3 } .muted { fill: #9198a1 } .ground { fill: #0d1117 }
+    .grid { stroke: #30363d } .axis { stroke: #9198a1 }
+    .c0 { stroke: #58a6ff } .c1 { stroke: #f0883e } .c2 { stroke: #bc8cff } .c3 { stroke: #56d364 } .f0 { fill: #58a6ff }
+  }`;
+
+/** The chart as an SVG document, readable in light and dark. */
+export function chartSvg({ title, subtitle, x, y, curves }: Chart): string {
+  const [right, bottom] = [width - margin.right, height - margin.bottom];
+  const acrossOf = scaleOf(x, [margin.left, right]);
+  const upOf = scaleOf(y, [bottom, margin.top]);
+  const parts = [
+    ...gridOf(x, acrossOf).map(
+      ([at, text]) =>
+        `<line class="axis" x1="${at}" x2="${at}" y1="${bottom}" y2="${bottom + 5}"/>` +
+        `<text x="${at}" y="${bottom + 20}" text-anchor="middle">${text}</text>`,
+    ),
+    ...gridOf(y, upOf).map(
+      ([at, text]) =>
+        `<line class="grid" x1="${margin.left}" x2="${right}" y1="${at}" y2="${at}"/>` +
+        `<text x="${margin.left - 8}" y="${at + 4}" text-anchor="end">${text}</text>`,
+    ),
+    ...curves.map((curve, i) => pathOf(curve, i, acrossOf, upOf)),
+    ...legendOf(curves),
+  ];
+  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif" font-size="13" role="img" aria-label="${escaped(title)}">
+<style>${style}
+</style>
+<rect class="ground" width="${width}" height="${height}"/>
+<text x="${margin.left}" y="24" font-size="15" font-weight="600">${escaped(title)}</text>
+<text class="muted" x="${margin.left}" y="44">${escaped(subtitle)}</text>
+${parts.join("\n")}
+<text x="${(margin.left + right) / 2}" y="${height - 10}" text-anchor="middle">${escaped(x.label)}</text>
+<text transform="translate(18 ${(margin.top + bottom) / 2}) rotate(-90)" text-anchor="middle">${escaped(y.label)}</text>
+</svg>
+`;
+}
+
+type Scale = ScaleContinuousNumeric<number, number>;
+
+function scaleOf({ scale, domain }: Axis, range: [number, number]): Scale {
+  return scale === "log" ? scaleLog(domain, range) : scaleLinear(domain, range);
+}
+
+/** Positions and texts of the ticks. */
+function gridOf(
+  { scale, domain: [least, most], tick = usualTick }: Axis,
+  at: Scale,
+): [position: number, text: string][] {
+  const ticks = at.ticks(6);
+  const isWide = most / least > 1000;
+  const kept = scale === "log" ? ticks.filter((value) => !isWide || isPowerOfTen(value)) : ticks;
+  const shown = scale === "log" && !isWide ? kept.filter((value) => "125".includes(leadingDigit(value))) : kept;
+  return shown.map((value) => [rounded(at(value)), tick(value)]);
+}
+
+const isPowerOfTen = (value: number) => leadingDigit(value) === "1" && Number(value.toPrecision(1)) === value;
+const leadingDigit = (value: number) => value.toExponential()[0];
+const usualTick = (value: number) =>
+  value >= 10_000 ? format("~s")(value) : format(",~r")(Number(value.toPrecision(3)));
+const rounded = (value: number) => Math.round(value * 10) / 10;
+
+function pathOf({ points, shape }: Curve, i: number, across: Scale, up: Scale): string {
+  const [x, y] = [([at]: Point) => rounded(across(at)), ([, value]: Point) => rounded(up(value))];
+  const drawn = line<Point>(x, y);
+  if (shape !== "line") drawn.curve(curveStepAfter);
+  const filled =
+    shape === "filled steps"
+      ? `<path class="f0" fill-opacity="0.25" d="${area<Point>(x, rounded(up.range()[0]), y).curve(curveStepAfter)(points)}"/>`
+      : "";
+  return `${filled}<path class="c${i}" fill="none" stroke-width="2" stroke-dasharray="${dashes[i]}" d="${drawn(points)}"/>`;
+}
+
+function legendOf(curves: readonly Curve[]): string[] {
+  let x = margin.left;
+  return curves.map(({ label }, i) => {
+    const at = x;
+    x += 50 + 7.2 * label.length;
+    return (
+      `<line class="c${i}" x1="${at}" x2="${at + 26}" y1="66" y2="66" stroke-width="2" stroke-dasharray="${dashes[i]}"/>` +
+      `<text x="${at + 32}" y="70">${escaped(label)}</text>`
+    );
+  });
+}
+
+const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
