@@ -1,4 +1,4 @@
-import { nanosPer, type TraceFormat } from "./format.ts";
+import { nanosPer, type TimeUnit, type TraceFormat } from "./format.ts";
 import type { JsonRecord } from "./json-records.ts";
 import { ArrivalClock } from "./requests.ts";
 import { SessionIds } from "./sessions.ts";
@@ -19,20 +19,25 @@ export const agents: TraceFormat = {
   options: ["unitTokens", "timeUnit", "tokenizer"],
   open(files, options) {
     const { timeUnit } = options;
-    const clock = () => new ArrivalClock(nanosPer[timeUnit ?? "us"], timeUnit !== undefined);
-    return textSource("agents", files, options, (reading) => rowsOf(reading, clock()));
+    return textSource("agents", files, options, (reading) => rowsOf(reading, timeUnit));
   },
 };
 
-async function* rowsOf(reading: TextReading, clock: ArrivalClock) {
+async function* rowsOf(reading: TextReading, timeUnit: TimeUnit | undefined) {
   const { files, tokenizer, notes } = reading;
+  const nanosPerUnit = nanosPer[timeUnit ?? "us"];
+  const clock = new ArrivalClock(nanosPerUnit, timeUnit !== undefined);
   const sessions = new SessionIds();
   const calls = mergedByTime(files, (file) => callsOf(reading.records(file), sessions));
   for await (const { group, rows } of tokenized(inTimeOrder(calls, notes), tokenizer, notes)) {
+    if (group.time * nanosPerUnit >= leastUnixNs) reading.confirmTimes();
     const arrivalNs = clock.arrivalNs(group.time, "timestamp", group.record);
     for (const row of rows) yield { ...row, arrivalNs };
   }
 }
+
+/** Unix times from 2001 on. */
+const leastUnixNs = 1e18;
 
 interface Call extends TextGroup, Timed {
   readonly record: JsonRecord;

@@ -1,6 +1,7 @@
 export { agents } from "./agents.ts";
 export { aibrix } from "./aibrix.ts";
 export { azure } from "./azure.ts";
+export { benchmarkResults } from "./benchmark-results.ts";
 export { burstgpt } from "./burstgpt.ts";
 export { mooncake } from "./mooncake.ts";
 export { openaiChat } from "./openai-chat.ts";

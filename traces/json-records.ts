@@ -1,6 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import { TraceError } from "../core/errors.ts";
-import type { ByteSource } from "./bytes.ts";
+import { type ByteSource, openBytes, shownPath } from "./bytes.ts";
 import { isJsonSpace, type JsonFields, type JsonPlace, type JsonValue, parseJson, placeText } from "./json-value.ts";
 import { unpackedChunks } from "./lines.ts";
 
@@ -35,6 +35,16 @@ export async function* jsonRecords(file: string, source: ByteSource, signal?: Ab
     for (let record = scanner.next(); record; record = scanner.next()) yield record;
   }
   scanner.end();
+}
+
+/** The JSON objects of a file that is opened, and closed afterwards; see `jsonRecords`. */
+export async function* fileRecords(path: string, signal?: AbortSignal): AsyncGenerator<JsonRecord> {
+  const source = await openBytes(path, { signal });
+  try {
+    yield* jsonRecords(shownPath(path), source, signal);
+  } finally {
+    await source.close();
+  }
 }
 
 /** A JSON object of a file, with access to its fields by type. A field that is null counts as absent. */
@@ -102,6 +112,16 @@ export class JsonRecord {
       if (!isFields(one)) throw this.error(`${this.#within}${name}[${i}] is ${shown(one)}, expected an object`);
       return new JsonRecord(one, this.#place, `${this.#within}${name}[${i}].`);
     });
+  }
+
+  /** The field as a list of numbers. */
+  numbers(name: string, isValid: (value: number) => boolean, expected: string): number[] {
+    const values = this.#required(name, `an array of ${expected}`);
+    if (!Array.isArray(values)) throw this.unexpected(name, `an array of ${expected}`);
+    for (const [i, value] of values.entries())
+      if (typeof value !== "number" || !isValid(value))
+        throw this.error(`${this.#within}${name}[${i}] is ${shown(value)}, expected ${expected}`);
+    return values as number[];
   }
 
   /** The error of a field that has an invalid value. */

@@ -15,7 +15,7 @@ import { inTimeOrder, mergedByTime, type Timed } from "./time-order.ts";
  * sorted by them. Requests without times arrive at random.
  */
 export async function* loggedRequests(
-  { files, records, tokenizer, notes }: TextReading,
+  { files, records, tokenizer, notes, confirmTimes }: TextReading,
   field: "messages" | "prompt",
   timeUnit: TimeUnit | undefined,
 ): AsyncGenerator<TraceRow> {
@@ -29,6 +29,8 @@ export async function* loggedRequests(
       yield { ...row, arrivalNs };
     }
   if (!log.isTimed) random.note(notes, "requests arrive");
+  // Others than Unix times have a note of their own.
+  confirmTimes();
   log.note(notes);
 }
 

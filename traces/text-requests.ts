@@ -151,9 +151,12 @@ class TextCounts {
   }
 }
 
-/** Rows as batches of one trace of token ids. */
-export async function* tokenBatches(rows: AsyncIterable<TraceRow>): AsyncGenerator<Trace> {
-  const builder = new TraceBuilder(1);
+/** Rows as batches of one trace of token ids, or of lengths. */
+export async function* rowBatches(
+  rows: AsyncIterable<TraceRow>,
+  content: { readonly lengthsOnly?: true } = {},
+): AsyncGenerator<Trace> {
+  const builder = new TraceBuilder(1, 0, content);
   for await (const row of rows) {
     builder.add(row);
     if (builder.isFull) yield builder.take();

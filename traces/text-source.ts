@@ -1,10 +1,9 @@
 import { InputError } from "../core/errors.ts";
 import type { Trace, TraceRow, TraceSource } from "../core/trace/trace.ts";
-import { openBytes, shownPath } from "./bytes.ts";
 import { Notes, type OpenTraceOptions } from "./format.ts";
-import { type JsonRecord, jsonRecords } from "./json-records.ts";
+import { fileRecords, type JsonRecord } from "./json-records.ts";
 import { withRateNotes } from "./rates.ts";
-import { tokenBatches } from "./text-requests.ts";
+import { rowBatches } from "./text-requests.ts";
 import { openTokenizer, type TextTokenizer } from "./tokenize.ts";
 
 /** The context in which the requests of a text trace are read. */
@@ -14,6 +13,8 @@ export interface TextReading {
   readonly notes: Notes;
   /** The JSON objects of a file. */
   records(file: string): AsyncGenerator<JsonRecord>;
+  /** The unit of the times is certain, because they are Unix times: an implausible rate of requests is not noted. */
+  confirmTimes(): void;
 }
 
 /** A trace of token ids from files of text. @throws InputError if an option is invalid for text */
@@ -30,18 +31,17 @@ export function textSource(
     ...{ format, files, content: "tokens", notes: notes.all },
     async *batches(): AsyncGenerator<Trace> {
       const tokenizer = await openTokenizer(path);
-      const reading = { files, tokenizer, notes, records: (file: string) => recordsOf(file, signal) };
-      yield* withRateNotes(tokenBatches(rows(reading)), files, notes);
+      let areTimesCertain = false;
+      const rateNotes = new Notes();
+      const reading = {
+        ...{ files, tokenizer, notes },
+        records: (file: string) => fileRecords(file, signal),
+        confirmTimes: () => {
+          areTimesCertain = true;
+        },
+      };
+      yield* withRateNotes(rowBatches(rows(reading)), files, rateNotes);
+      if (!areTimesCertain) for (const text of rateNotes.all()) notes.add(text);
     },
   };
-}
-
-/** @throws TraceError if the file has no object */
-async function* recordsOf(file: string, signal: AbortSignal | undefined): AsyncGenerator<JsonRecord> {
-  const source = await openBytes(file, { signal });
-  try {
-    yield* jsonRecords(shownPath(file), source, signal);
-  } finally {
-    await source.close();
-  }
 }
