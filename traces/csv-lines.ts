@@ -74,7 +74,7 @@ export class CsvLineScanner<Name extends string> {
       const first = columns.indexOf(name);
       if (first < 0 && required)
         throw this.error(`the column ${name} is missing, expected ${expected}; the columns are ${columns.join(", ")}`);
-      if (first !== columns.lastIndexOf(name)) throw this.error(`the column ${name} is there twice, expected it once`);
+      if (first !== columns.lastIndexOf(name)) throw this.error(`the column ${name} occurs twice`);
     }
   }
 

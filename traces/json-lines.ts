@@ -137,7 +137,8 @@ export class JsonLineScanner<Name extends string> {
         this.#field = field;
         this.#guess = field + 1 < this.#fields.length ? field + 1 : 0;
         const bit = 1 << field;
-        if ((this.#seen & bit) !== 0) throw this.error(`${this.#fields[field].name} is there twice, expected it once`);
+        if ((this.#seen & bit) !== 0)
+          throw this.error(`the name "${this.#fields[field].name}" occurs twice in one object`);
         this.#seen |= bit;
         return this.#fields[field].name;
       }

@@ -63,6 +63,11 @@ export class JsonRecord {
     return this.#place.file;
   }
 
+  /** File and line, for messages. */
+  get place(): string {
+    return placeText(this.#place);
+  }
+
   value(name: string): JsonValue | undefined {
     return this.#fields[name] ?? undefined;
   }
@@ -126,7 +131,9 @@ export class JsonRecord {
 
   /** The error of a field that has an invalid value. */
   unexpected(name: string, expected: string): TraceError {
-    return this.error(`${this.#within}${name} is ${shown(this.#fields[name])}, expected ${expected}`);
+    const value = this.#fields[name];
+    const found = value === undefined ? "missing" : shown(value);
+    return this.error(`${this.#within}${name} is ${found}, expected ${expected}`);
   }
 
   error(message: string): TraceError {
@@ -135,7 +142,7 @@ export class JsonRecord {
 
   #required(name: string, expected: string): JsonValue {
     const value = this.#fields[name];
-    if (value === undefined) throw this.error(`${this.#within}${name} is missing, expected ${expected}`);
+    if (value === undefined) throw this.unexpected(name, expected);
     return value;
   }
 }

@@ -1,11 +1,9 @@
-import { InputError, TraceError } from "../core/errors.ts";
+import { InputError } from "../core/errors.ts";
 import { seededRandom } from "../core/random.ts";
 import { type Trace, TraceBuilder } from "../core/trace/trace.ts";
-import { shownPath } from "./bytes.ts";
+import { openBytes, shownPath } from "./bytes.ts";
 import { Notes, type TraceFormat } from "./format.ts";
-import { JsonLineScanner } from "./json-lines.ts";
-import { JsonRecord, repeatedName } from "./json-record.ts";
-import { lineBlocks } from "./lines.ts";
+import { type JsonRecord, jsonRecords } from "./json-records.ts";
 import { withRateNotes } from "./rates.ts";
 import { mostTokens } from "./requests.ts";
 import { type WekaRequest, WekaSessions } from "./weka-sessions.ts";
@@ -15,7 +13,7 @@ const seconds = `a number of seconds from 0 to ${mostSeconds}`;
 const ids = "integers from 0 to 4294967294";
 
 /**
- * Sessions of coding agents, one session a line: `{"id", "block_size", "scope": "local", "requests": [{"t": s, "in", "out",
+ * Sessions of coding agents, one session a line or a file: `{"id", "block_size", "scope": "local", "requests": [{"t": s, "in", "out",
  * "think": s, "ranges": [[first, count], …]}]}`, or with `hash_ids` instead of `ranges`. An id identifies a block and all
  * blocks before it, within its session. A partial last block has no id. Requests of a sub-agent are nested in an entry
  * of their session, with times from its start.
@@ -25,10 +23,10 @@ const ids = "integers from 0 to 4294967294";
  */
 export const weka: TraceFormat = {
   name: "weka",
-  about: "JSON lines: sessions of coding agents with sub-agents, content ids as ranges or lists",
+  about: "JSON: sessions of coding agents with sub-agents, content ids as ranges or lists",
   source: "WEKA's agent traces, github.com/callanjfox/kv-cache-tester",
   shape: {
-    kinds: ["json-lines"],
+    kinds: ["json-lines", "json-object", "json-array"],
     needs: ["id", "block_size", ["scope", "hash_id_scope"], "requests", ["requests[].ranges", "requests[].hash_ids"]],
   },
   options: ["sessionSpread"],
@@ -75,51 +73,28 @@ class WekaReader {
   }
 
   async read(file: string, signal: AbortSignal | undefined): Promise<void> {
-    const scan = new JsonLineScanner({});
-    let any = false;
-    for await (const block of lineBlocks(file, signal)) {
-      while (block.next()) {
-        scan.begin(block);
-        if (scan.isBlank) continue;
-        const invalid = scan.invalid();
-        if (invalid) throw invalid;
-        this.#session(block.text(), `${shownPath(file)}:${block.line}`);
-        any = true;
-      }
+    const source = await openBytes(file, { signal });
+    try {
+      for await (const session of jsonRecords(shownPath(file), source, signal)) this.#session(session);
+    } finally {
+      await source.close();
     }
-    if (!any) throw new TraceError(`${shownPath(file)}: no requests, only blank lines`);
   }
 
-  #session(text: string, at: string): void {
-    const session = new JsonRecord(JSON.parse(text), at);
-    const twice = repeatedName(text);
-    if (twice !== undefined) throw new TraceError(`${at}: ${twice} is there twice, expected it once`);
+  #session(session: JsonRecord): void {
     this.#checkUnit(session);
     const scope = session.has("scope") ? "scope" : "hash_id_scope";
     if (session.text(scope) !== "local") throw session.unexpected(scope, '"local": ids of one session');
-    this.sessions.begin(at);
-    let last = 0;
-    session.array("requests").forEach((entry, i) => {
-      const path = `requests[${i}]`;
-      const record = new JsonRecord(entry, at, path);
-      const t = record.number("t", 0, mostSeconds, seconds);
-      if (t < last) throw record.error(`t is ${t}, expected at least ${last}, the time of the request before`);
-      last = t;
-      if (record.has("requests")) this.#subAgent(record, t, at, path);
-      else this.sessions.add(this.#request(record, t), false);
-    });
-  }
-
-  #subAgent(agent: JsonRecord, startS: number, at: string, path: string): void {
-    let last = 0;
-    this.sessions.beginSubAgent();
-    agent.array("requests").forEach((entry, i) => {
-      const record = new JsonRecord(entry, at, `${path}.requests[${i}]`);
-      const t = record.number("t", 0, mostSeconds, seconds);
-      if (t < last) throw record.error(`t is ${t}, expected at least ${last}, the time of the request before`);
-      last = t;
-      this.sessions.add(this.#request(record, startS + t), true);
-    });
+    this.sessions.begin(session.place);
+    for (const { record, t } of inOrder(session.records("requests"))) {
+      if (!record.has("requests")) {
+        this.sessions.add(this.#request(record, t), false);
+        continue;
+      }
+      this.sessions.beginSubAgent();
+      for (const nested of inOrder(record.records("requests")))
+        this.sessions.add(this.#request(nested.record, t + nested.t), true);
+    }
   }
 
   #checkUnit(session: JsonRecord): void {
@@ -132,16 +107,34 @@ class WekaReader {
   #request(record: JsonRecord, arrivalS: number): WekaRequest {
     const inputTokens = record.integer("in", 1, mostTokens);
     const thinkName = record.has("think") ? "think" : "think_time";
-    const thinkS = record.has(thinkName) ? record.number(thinkName, 0, mostSeconds, seconds) : undefined;
+    const thinkS = record.has(thinkName) ? secondsOf(record, thinkName) : undefined;
     const ranges = record.has("ranges") ? rangesOf(record) : rangesOfIds(record);
     const blocks = ranges.reduce((sum, each, i) => (i % 2 === 1 ? sum + each : sum), 0);
     const expected = Math.floor(inputTokens / this.unitTokens);
     if (blocks !== expected)
-      throw record.error(
-        `has ids of ${blocks} blocks, expected ${expected}: in is ${inputTokens}, in whole blocks of ${this.unitTokens}`,
+      throw record.unexpected(
+        "in",
+        `${blocks} whole blocks of ${this.unitTokens} tokens, as many as the request has ids`,
       );
     return { arrivalS, inputTokens, outputTokens: record.integer("out", 0, mostTokens), thinkS, ranges };
   }
+}
+
+/** Requests with their times. @throws TraceError if the times decrease */
+function* inOrder(records: readonly JsonRecord[]): Generator<{ readonly record: JsonRecord; readonly t: number }> {
+  let last = 0;
+  for (const record of records) {
+    const t = secondsOf(record, "t");
+    if (t < last) throw record.unexpected("t", `at least ${last}, the time of the request before`);
+    last = t;
+    yield { record, t };
+  }
+}
+
+function secondsOf(record: JsonRecord, name: string): number {
+  const value = record.number(name, seconds, 0);
+  if (value > mostSeconds) throw record.unexpected(name, seconds);
+  return value;
 }
 
 const isId = (value: unknown): value is number => Number.isInteger(value) && (value as number) >= 0;
@@ -149,12 +142,14 @@ const mostId = 2 ** 32 - 2;
 
 /** First id and count of each range. */
 function rangesOf(record: JsonRecord): number[] {
+  const expected = `pairs of first id and count, with ${ids}`;
   const flat: number[] = [];
-  for (const range of record.array("ranges", "an array of [first id, count]")) {
+  const ranges = record.value("ranges");
+  if (!Array.isArray(ranges)) throw record.unexpected("ranges", expected);
+  for (const range of ranges) {
     const [first, count] = Array.isArray(range) ? range : [];
     const isRange = Array.isArray(range) && range.length === 2 && isId(first) && isId(count) && count >= 1;
-    if (!isRange || first + count - 1 > mostId)
-      throw record.unexpected("ranges", `pairs of first id and count, with ${ids}`);
+    if (!isRange || first + count - 1 > mostId) throw record.unexpected("ranges", expected);
     flat.push(first, count);
   }
   return flat;
@@ -164,8 +159,10 @@ function rangesOf(record: JsonRecord): number[] {
 function rangesOfIds(record: JsonRecord): number[] {
   const flat: number[] = [];
   let next = -1;
-  for (const id of record.array("hash_ids", `an array of ${ids}`)) {
-    if (!isId(id) || id > mostId) throw record.unexpected("hash_ids", ids);
+  const list = record.value("hash_ids");
+  if (!Array.isArray(list)) throw record.unexpected("hash_ids", `an array of ${ids}`);
+  for (const id of list) {
+    if (!isId(id) || id > mostId) throw record.unexpected("hash_ids", `an array of ${ids}`);
     if (id === next) flat[flat.length - 1]++;
     else flat.push(id, 1);
     next = id + 1;

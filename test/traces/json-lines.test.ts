@@ -43,7 +43,7 @@ test("fields are read in any order, among other fields, and in every JSON notati
 
 test("a field that is there twice is refused, unless it is not read", async () => {
   expect(await failureOf(() => scanned(fileOf(['{"a": 1, "x": 0, "x": 0, "b": [], "\\u0061": 2}'], "t")))).toBe(
-    "t:1: a is there twice, expected it once",
+    't:1: the name "a" occurs twice in one object',
   );
 });
 

@@ -88,17 +88,17 @@ test("starts are spread over a time by a seed", async () => {
 test.each<[Record<string, unknown>, string]>([
   [{ block_size: 32 }, "block_size is 32, expected 64, as before or as given with --unit"],
   [{ scope: "global" }, 'scope is "global", expected "local": ids of one session'],
-  [{ requests: 1 }, "requests is 1, expected an array"],
-  [{ requests: [1] }, "requests[0] is 1, expected a JSON object"],
+  [{ requests: 1 }, "requests is 1, expected an array of objects"],
+  [{ requests: [1] }, "requests[0] is 1, expected an object"],
   [{ requests: [{ ...request, t: -1 }] }, "requests[0].t is -1, expected a number of seconds from 0 to 7776000"],
   [
     { requests: [{ ...request, t: 2 }, request] },
-    "requests[1]: t is 0, expected at least 2, the time of the request before",
+    "requests[1].t is 0, expected at least 2, the time of the request before",
   ],
   [{ requests: [{ ...request, in: 0 }] }, "requests[0].in is 0, expected an integer from 1 to 2147483647"],
   [
     { requests: [{ ...request, in: 300 }] },
-    "requests[0]: has ids of 3 blocks, expected 4: in is 300, in whole blocks of 64",
+    "requests[0].in is 300, expected 3 whole blocks of 64 tokens, as many as the request has ids",
   ],
   [
     { requests: [{ ...request, ranges: [[1, 0]] }] },
@@ -126,7 +126,7 @@ test.each<[Record<string, unknown>, string]>([
 test("a name that is there twice is refused at any depth", async () => {
   const text = JSON.stringify(session).replace('"out":5', '"out":5,"o\\u0075t":6');
   expect(await failureOf(() => readTrace(weka.open([fileOf([text], "w.jsonl")], {})))).toBe(
-    "w.jsonl:1: out is there twice, expected it once",
+    'w.jsonl:1: the name "out" occurs twice in one object at column 125',
   );
 });
 
