@@ -29,13 +29,18 @@ export function promptTokens(
   const count = trace.inputTokens[row];
   const start = keyStart[row];
   const units = keyStart[row + 1] - start;
-  assert(units * unitTokens >= count, `${units} keys of ${unitTokens} tokens for a prompt of ${count}`);
+  // Of content ids, a partial last unit may have none.
+  const covered = unitTokens === 1 ? units : (units + 1) * unitTokens - 1;
+  assert(covered >= count, `${units} keys of ${unitTokens} tokens for a prompt of ${count}`);
   const tokens = into && into.length >= count ? into.subarray(0, count) : new Int32Array(count);
   if (unitTokens === 1) {
     for (let i = 0; i < count; i++) tokens[i] = ownToken(keys[start + i], row, vocabulary, options.fold === true);
   } else {
-    for (let from = 0, unit = start; from < count; from += unitTokens, unit++)
-      contentTokens(keys[unit], vocabulary, tokens, from, Math.min(unitTokens, count - from));
+    for (let from = 0, unit = 0; from < count; from += unitTokens, unit++) {
+      // Tokens without a content id are the request's own.
+      const id = unit < units ? keys[start + unit] : ~row >>> 0;
+      contentTokens(id, vocabulary, tokens, from, Math.min(unitTokens, count - from));
+    }
   }
   return tokens;
 }

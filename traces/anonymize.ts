@@ -68,16 +68,18 @@ class AnonymousRows {
     const { generatedKeys: _, session, namespace, category, ...rest } = row;
     return {
       ...rest,
-      keys: this.#keys(row.keys, blockTokens / unitTokens, unitTokens === 1),
+      keys: this.#keys(row, blockTokens / unitTokens, unitTokens),
       ...(session !== undefined && { session: numberOf(this.#sessions, session) }),
       ...(namespace !== undefined && { namespace: numberOf(this.#namespaces, namespace) }),
       ...(category !== undefined && { category: numberOf(this.#categories, category) }),
     };
   }
 
-  /** The ids of a prompt's blocks; the last block may be partial. */
-  #keys(keys: ArrayLike<number>, perBlock: number, areTokens: boolean): Uint32Array {
-    const blocks = new Uint32Array(Math.ceil(keys.length / perBlock));
+  /** The ids of a prompt's blocks. A partial last block has one too, unless it contains tokens without an id. */
+  #keys({ keys, inputTokens }: TraceRow, perBlock: number, unitTokens: number): Uint32Array {
+    const areTokens = unitTokens === 1;
+    const count = keys.length / perBlock;
+    const blocks = new Uint32Array(keys.length * unitTokens < inputTokens ? Math.floor(count) : Math.ceil(count));
     const all = Uint32Array.from(keys);
     let before: Uint8Array = new Uint8Array(0);
     for (let block = 0; block < blocks.length; block++) {

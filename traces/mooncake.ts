@@ -67,7 +67,8 @@ export const mooncake: TraceFormat = {
       notes: notes.all,
       async *batches(): AsyncGenerator<Trace> {
         const unit = unitTokens ?? (await findUnitTokens(files[0], notes, signal));
-        yield* withRateNotes(requestBatches(files, new MooncakeReader(unit, timeUnit), signal), files, notes);
+        const reader = new MooncakeReader(unit, timeUnit);
+        yield* withRateNotes(requestBatches(files, reader, signal), files, notes);
       },
     };
   },
@@ -136,6 +137,8 @@ class MooncakeReader implements LineReader {
   readonly #predecessors = new Predecessors();
   #keys = new Uint32Array(1024);
   readonly #optional = new OptionalFields();
+  /** The file states its unit, as `writeMooncake` does: then a partial last block may have no id. */
+  #isUnitStated = false;
 
   constructor(unitTokens: number, timeUnit: TimeUnit | undefined) {
     this.unitTokens = unitTokens;
@@ -166,13 +169,15 @@ class MooncakeReader implements LineReader {
     const { scan } = this;
     const blockSize = scan.integer(2, mostTokens);
     if (blockSize !== this.unitTokens) throw scan.error(`block_size is ${blockSize}, expected ${this.unitTokens}`);
+    this.#isUnitStated = true;
   }
 
   /** The ids as dense numbers. Checks that their number follows from the length and that each id has one predecessor. */
   #denseKeys(inputTokens: number): Uint32Array {
     const { length, high, low } = this.#hashIds;
     const expected = Math.ceil(inputTokens / this.unitTokens);
-    if (length !== expected)
+    const isWhole = this.#isUnitStated && length === Math.floor(inputTokens / this.unitTokens);
+    if (length !== expected && !isWhole)
       throw this.scan.error(
         `hash_ids has ${length} ids, expected ${expected}: input_length is ${inputTokens}, in blocks of ${this.unitTokens}`,
       );
