@@ -217,31 +217,37 @@ export class DateTime {
 
   /** Parses from `at`, where a byte that is no digit must follow. Returns the end; undefined if there is no date. */
   parse(bytes: Uint8Array, at: number): number | undefined {
-    const day = digits(bytes, at, 4) * 10_000 + digits(bytes, at + 5, 2) * 100 + digits(bytes, at + 8, 2);
-    const hour = digits(bytes, at + 11, 2);
-    const minute = digits(bytes, at + 14, 2);
-    const second = digits(bytes, at + 17, 2);
+    const century = twoDigits(bytes, at);
+    const year = twoDigits(bytes, at + 2);
+    const month = twoDigits(bytes, at + 5);
+    const date = twoDigits(bytes, at + 8);
+    const hour = twoDigits(bytes, at + 11);
+    const minute = twoDigits(bytes, at + 14);
+    const second = twoDigits(bytes, at + 17);
     const between = bytes[at + 10];
     const isDate = bytes[at + 4] === 0x2d && bytes[at + 7] === 0x2d && (between === 0x20 || between === 0x54);
     const isTime = bytes[at + 13] === 0x3a && bytes[at + 16] === 0x3a;
+    const areDigits = (century | year | month | date | hour | minute | second) >= 0;
     // Seconds may be 60: a leap second.
-    if (!isDate || !isTime || !(hour < 24 && minute < 60 && second <= 60)) return undefined;
+    if (!(isDate && isTime && areDigits && hour < 24 && minute < 60 && second <= 60)) return undefined;
+    const day = (century * 100 + year) * 10_000 + month * 100 + date;
     if (day !== this.#day && !this.#setDay(day)) return undefined;
     let end = at + 19;
     let nanos = 0;
     if (bytes[end] === 0x2e) {
       const first = ++end;
-      let place = 1e8;
-      for (; bytes[end] >= zero && bytes[end] <= zero + 9; end++, place = Math.floor(place / 10))
-        nanos += (bytes[end] - zero) * place;
+      const last = first + 9;
+      for (; isDigit(bytes[end]); end++) if (end < last) nanos = nanos * 10 + bytes[end] - zero;
       if (end === first) return undefined;
+      if (end < last) nanos *= powersOfTen[last - end];
     }
     let offset = 0;
     if (bytes[end] === 0x5a) end++;
     else if (bytes[end] === 0x2b || bytes[end] === 0x2d) {
-      const minutes = digits(bytes, end + 1, 2) * 60 + digits(bytes, end + 4, 2);
-      if (bytes[end + 3] !== 0x3a || Number.isNaN(minutes)) return undefined;
-      offset = bytes[end] === 0x2b ? minutes * 60 : -minutes * 60;
+      const hours = twoDigits(bytes, end + 1);
+      const minutes = twoDigits(bytes, end + 4);
+      if (bytes[end + 3] !== 0x3a || (hours | minutes) < 0) return undefined;
+      offset = (bytes[end] === 0x2b ? 60 : -60) * (hours * 60 + minutes);
       end += 6;
     }
     this.seconds = this.#daySeconds + hour * 3600 + minute * 60 + second - offset;
@@ -261,12 +267,15 @@ export class DateTime {
   }
 }
 
-/** `count` decimal digits as a number; NaN if they are not digits. */
-function digits(bytes: Uint8Array, at: number, count: number): number {
-  let value = 0;
-  for (let i = at; i < at + count; i++) {
-    const digit = bytes[i] - zero;
-    value = digit >= 0 && digit <= 9 ? value * 10 + digit : Number.NaN;
-  }
-  return value;
+const powersOfTen = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
+
+function isDigit(byte: number): boolean {
+  return byte >= zero && byte <= zero + 9;
+}
+
+/** Two decimal digits as a number; negative if they are not digits. */
+function twoDigits(bytes: Uint8Array, at: number): number {
+  const tens = bytes[at] - zero;
+  const ones = bytes[at + 1] - zero;
+  return tens >= 0 && tens <= 9 && ones >= 0 && ones <= 9 ? tens * 10 + ones : -1;
 }

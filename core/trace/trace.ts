@@ -186,14 +186,22 @@ export class TraceBuilder {
       this.#generatedCount += row.generatedKeys.length;
     }
     this.#generatedStart[r + 1] = this.#generatedCount;
-    for (let i = 0; i < rowColumns.length; i++) {
-      const name = rowColumns[i];
-      const value = row[name];
-      if (value === undefined) continue;
-      let column = this.#optional.get(name);
-      if (!column) this.#optional.set(name, (column = optionalColumns[name](this.#arrivalNs.length)));
-      column[r] = value;
-    }
+    // By name, which is several times faster than a loop over names.
+    const { namespace, session, parent, thinkNs, priority, retentionNs, category, markedTokens } = row;
+    if (namespace !== undefined) this.#set("namespace", r, namespace);
+    if (session !== undefined) this.#set("session", r, session);
+    if (parent !== undefined) this.#set("parent", r, parent);
+    if (thinkNs !== undefined) this.#set("thinkNs", r, thinkNs);
+    if (priority !== undefined) this.#set("priority", r, priority);
+    if (retentionNs !== undefined) this.#set("retentionNs", r, retentionNs);
+    if (category !== undefined) this.#set("category", r, category);
+    if (markedTokens !== undefined) this.#set("markedTokens", r, markedTokens);
+  }
+
+  #set(name: RowColumn, r: number, value: number): void {
+    let column = this.#optional.get(name);
+    if (!column) this.#optional.set(name, (column = optionalColumns[name](this.#arrivalNs.length)));
+    column[r] = value;
   }
 
   /** The rows so far as a trace; the builder is empty afterwards, and the numbering of keys continues. */
