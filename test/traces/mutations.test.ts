@@ -134,6 +134,16 @@ describe.each(traceFormats.filter(({ name }) => name in samples))("the reader of
     expect(await invalid(source.batches())).toBeUndefined();
   });
 
+  test.each(["lineEnds", "byteOrderMark", "blankLines", "gzip"])("reads the same requests after: %s", async (kind) => {
+    const path = join(folder, `${name}-same`);
+    const read = async (bytes: Uint8Array) => {
+      writeFileSync(path, bytes);
+      return await readTrace(await openTrace([path]));
+    };
+    const original = Buffer.from(samples[name]);
+    expect(await read(mutations[kind](original, seededRandom(1)).bytes)).toEqual(await read(original));
+  });
+
   test(
     `ends in an error that names the file, or in a valid trace, for ${count} mutated files`,
     async () => {
