@@ -35,10 +35,16 @@ export class RandomArrivals {
   }
 }
 
-/** The turns of a conversation that have not arrived. */
+/** The requests of a conversation. */
+export interface Turns {
+  readonly count: number;
+  request(turn: number): TokenizedRequest;
+}
+
+/** A conversation with turns that have not arrived. */
 interface Waiting {
-  readonly turns: readonly TokenizedRequest[];
-  /** Index of the next turn. */
+  readonly turns: Turns;
+  /** The next turn. */
   turn: number;
   lastRow: number;
   thinkNs: Nanos;
@@ -49,10 +55,7 @@ interface Waiting {
  * a second. Each further turn arrives when the output before it is complete, at 40 tokens a second, and a think time has
  * passed, which is exponential with a mean of 40 s.
  */
-export async function* withArrivalTimes(
-  conversations: AsyncIterable<readonly TokenizedRequest[]>,
-  notes: Notes,
-): AsyncGenerator<TraceRow> {
+export async function* withArrivalTimes(conversations: AsyncIterable<Turns>, notes: Notes): AsyncGenerator<TraceRow> {
   const random = new RandomArrivals();
   const waiting = new FlatQueue<Waiting>();
   let row = 0;
@@ -61,17 +64,16 @@ export async function* withArrivalTimes(
     const arrivalNs = waiting.peekValue()!;
     const conversation = waiting.pop()!;
     const { turns, lastRow, thinkNs } = conversation;
-    const request = turns[conversation.turn++];
+    const request = turns.request(conversation.turn++);
     conversation.lastRow = row++;
-    if (conversation.turn < turns.length) {
+    if (conversation.turn < turns.count) {
       conversation.thinkNs = random.thinkNs();
       waiting.push(conversation, arrivalNs + nanos(request.outputTokens / outputTokensPerS) + conversation.thinkNs);
     }
-    return { ...request, arrivalNs, ...(turns.length > 1 && { parent: lastRow, thinkNs }) };
+    return { ...request, arrivalNs, ...(turns.count > 1 && { parent: lastRow, thinkNs }) };
   }
 
   for await (const turns of conversations) {
-    if (turns.length === 0) continue;
     const startNs = random.next();
     while (waiting.length > 0 && waiting.peekValue()! <= startNs) yield next();
     waiting.push({ turns, turn: 0, lastRow: -1, thinkNs: 0 }, startNs);

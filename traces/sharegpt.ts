@@ -1,9 +1,10 @@
-import { type ChatMessage, chatPrompt } from "./chat-prompt.ts";
-import { withArrivalTimes } from "./conversation-times.ts";
+import { type ChatMessage, messageTexts, outputHeader } from "./chat-prompt.ts";
+import { type Turns, withArrivalTimes } from "./conversation-times.ts";
 import type { TraceFormat } from "./format.ts";
 import type { JsonRecord } from "./json-records.ts";
-import { share, type TextGroup, type TextRequest, tokenized } from "./text-requests.ts";
+import { encoded, joined, share, type TokenizedRequest } from "./text-requests.ts";
 import { type TextReading, textSource } from "./text-source.ts";
+import type { Tokens } from "./tokenize.ts";
 
 const lists = ["conversations", "conversation"];
 const authors = ["from", "role"];
@@ -24,36 +25,69 @@ export const sharegpt: TraceFormat = {
   open: (files, options) => textSource("sharegpt", files, options, rowsOf),
 };
 
-async function* rowsOf({ notes, tokenizer, ...reading }: TextReading) {
-  const conversations = conversationsOf({ notes, tokenizer, ...reading });
-  async function* turns() {
-    for await (const { rows } of tokenized(conversations, tokenizer, notes)) yield rows;
+async function* rowsOf(reading: TextReading) {
+  const { notes, tokenizer } = reading;
+  async function* conversations() {
+    for await (const { group, tokens } of encoded(recorded(reading), textsOf, tokenizer))
+      yield new Conversation(group, tokens, tokenizer.start);
   }
-  yield* withArrivalTimes(turns(), notes);
+  yield* withArrivalTimes(conversations(), notes);
 }
 
-async function* conversationsOf({ files, records, notes }: TextReading): AsyncGenerator<TextGroup> {
+interface RecordedConversation {
+  readonly messages: readonly ChatMessage[];
+  /** Indexes of the user's messages. */
+  readonly turns: readonly number[];
+  readonly session: number;
+}
+
+const textsOf = ({ messages }: RecordedConversation) => [...messages.flatMap(messageTexts), outputHeader];
+
+async function* recorded({ files, records, notes }: TextReading): AsyncGenerator<RecordedConversation> {
   let count = 0;
-  let empty = 0;
   let session = 0;
-  let turns = 0;
+  let requests = 0;
   let unfinished = 0;
   for (const file of files)
     for await (const record of records(file)) {
       count++;
-      const requests = requestsOf(messagesOf(record), session + 1);
-      if (requests.length === 0) {
-        empty++;
-        continue;
-      }
-      session++;
-      turns += requests.length;
-      unfinished += requests.filter(({ output }) => output === "").length;
-      yield { requests };
+      const messages = messagesOf(record);
+      const turns = [...messages.keys()].filter((i) => messages[i].role === "user");
+      if (turns.length === 0) continue;
+      requests += turns.length;
+      unfinished += turns.filter((i) => messages[i + 1]?.role !== "assistant").length;
+      yield { messages, turns, session: ++session };
     }
-  if (empty > 0) notes.add(`conversations without a message of the user are left out: ${share(empty, count)}`);
+  if (count > session)
+    notes.add(`conversations without a message of the user are left out: ${share(count - session, count)}`);
   if (unfinished > 0)
-    notes.add(`requests without an output in the trace are read with 0 output tokens: ${share(unfinished, turns)}`);
+    notes.add(`requests without an output in the trace are read with 0 output tokens: ${share(unfinished, requests)}`);
+}
+
+/** A tokenized conversation. The prompts of its turns are joined when they arrive, as their sum may be large. */
+class Conversation implements Turns {
+  readonly #recorded: RecordedConversation;
+  /** Tokens of each of `textsOf`. */
+  readonly #tokens: readonly Tokens[];
+  readonly #start: Tokens;
+
+  constructor(found: RecordedConversation, tokens: readonly Tokens[], start: Tokens) {
+    this.#recorded = found;
+    this.#tokens = tokens;
+    this.#start = start;
+  }
+
+  get count(): number {
+    return this.#recorded.turns.length;
+  }
+
+  request(turn: number): TokenizedRequest {
+    const { messages, turns, session } = this.#recorded;
+    const next = turns[turn] + 1;
+    const keys = joined([this.#start, ...this.#tokens.slice(0, 3 * next), this.#tokens[3 * messages.length]]);
+    const generatedKeys = messages[next]?.role === "assistant" ? this.#tokens[3 * next + 1] : [];
+    return { keys, inputTokens: keys.length, generatedKeys, outputTokens: generatedKeys.length, session };
+  }
 }
 
 const assistantNames = ["gpt", "chatgpt", "bing", "bard", "model", "assistant"];
@@ -66,15 +100,5 @@ function messagesOf(record: JsonRecord): ChatMessage[] {
     const content = message.text(contents.find((name) => message.has(name)) ?? contents[0]);
     const role = assistantNames.includes(author) ? "assistant" : userNames.includes(author) ? "user" : author;
     return { role, content };
-  });
-}
-
-/** A request for each message of the user. */
-function requestsOf(messages: readonly ChatMessage[], session: number): TextRequest[] {
-  return messages.flatMap(({ role }, i) => {
-    if (role !== "user") return [];
-    const next = messages[i + 1];
-    const output = next?.role === "assistant" ? next.content : "";
-    return [{ prompt: chatPrompt(messages.slice(0, i + 1)), output, session }];
   });
 }

@@ -19,7 +19,7 @@ export interface TextRequest {
   readonly namespace?: number;
 }
 
-/** Requests that are tokenized together, such as the turns of a conversation. */
+/** Requests of one record of a file. */
 export interface TextGroup {
   readonly requests: readonly TextRequest[];
 }
@@ -31,9 +31,37 @@ export type TokenizedRequest = Omit<TraceRow, "arrivalNs">;
 const batchCharacters = 1 << 18;
 const batchGroups = 1024;
 
+/** Tokenizes the texts of each group. Groups are tokenized in batches of bounded size. */
+export async function* encoded<Group>(
+  groups: AsyncIterable<Group>,
+  textsIn: (group: Group) => readonly string[],
+  tokenizer: TextTokenizer,
+): AsyncGenerator<{ readonly group: Group; readonly tokens: readonly Tokens[] }> {
+  let batch: { readonly group: Group; readonly texts: readonly string[] }[] = [];
+  let characters = 0;
+  async function* encodedBatch() {
+    const ready = batch;
+    batch = [];
+    characters = 0;
+    const tokens = await tokenizer.encode(ready.flatMap(({ texts }) => texts));
+    let at = 0;
+    for (const { group, texts } of ready) {
+      yield { group, tokens: tokens.slice(at, at + texts.length) };
+      at += texts.length;
+    }
+  }
+  for await (const group of groups) {
+    const texts = textsIn(group);
+    batch.push({ group, texts });
+    for (const text of texts) characters += text.length;
+    if (batch.length === batchGroups || characters >= batchCharacters) yield* encodedBatch();
+  }
+  yield* encodedBatch();
+}
+
 /**
- * Tokenizes requests in batches of bounded size. Requests without a prompt are left out. Stated lengths that differ from the
- * tokenizer's, and requests that are left out, are noted at the end.
+ * Tokenizes requests. Those without a prompt are left out. Stated lengths that differ from the tokenizer's, and the number of
+ * requests that are left out, are noted at the end.
  */
 export async function* tokenized<Group extends TextGroup>(
   groups: AsyncIterable<Group>,
@@ -41,26 +69,13 @@ export async function* tokenized<Group extends TextGroup>(
   notes: Notes,
 ): AsyncGenerator<{ readonly group: Group; readonly rows: TokenizedRequest[] }> {
   const counts = new TextCounts(tokenizer);
-  let batch: Group[] = [];
-  let characters = 0;
-  async function* encodedBatch() {
-    const texts = batch.flatMap(({ requests }) => requests.flatMap(textsOf));
-    const tokens = (await tokenizer.encode(texts)).values();
-    const ready = batch;
-    batch = [];
-    characters = 0;
-    for (const group of ready) {
-      const rows = group.requests.map((request) => rowOf(request, tokenizer.start, tokens));
-      for (const [i, request] of group.requests.entries()) counts.add(request, rows[i]);
-      yield { group, rows: rows.filter((_, i) => hasPrompt(group.requests[i])) };
-    }
+  const textsIn = ({ requests }: Group) => requests.flatMap(textsOf);
+  for await (const { group, tokens } of encoded(groups, textsIn, tokenizer)) {
+    const next = tokens.values();
+    const rows = group.requests.map((request) => rowOf(request, tokenizer.start, next));
+    for (const [i, request] of group.requests.entries()) counts.add(request, rows[i]);
+    yield { group, rows: rows.filter((_, i) => hasPrompt(group.requests[i])) };
   }
-  for await (const group of groups) {
-    batch.push(group);
-    for (const request of group.requests) for (const text of textsOf(request)) characters += text.length;
-    if (batch.length === batchGroups || characters >= batchCharacters) yield* encodedBatch();
-  }
-  yield* encodedBatch();
   counts.note(notes);
 }
 
@@ -84,7 +99,8 @@ function rowOf(request: TextRequest, start: Tokens, tokens: Iterator<Tokens>): T
   };
 }
 
-function joined(parts: readonly Tokens[]): Tokens {
+/** The tokens of the parts, one after the other. */
+export function joined(parts: readonly Tokens[]): Tokens {
   const filled = parts.filter(({ length }) => length > 0);
   if (filled.length === 1) return filled[0];
   const all = new Uint32Array(filled.reduce((sum, { length }) => sum + length, 0));
