@@ -5,6 +5,7 @@ import type { TimedReplica } from "../core/serving/timed-replica.ts";
 import type { Nanos } from "../core/trace/trace.ts";
 import type { CostModel, DecodeSteps } from "./cost/cost-model.ts";
 import { type DraftCost, DraftTime } from "./draft-cost.ts";
+import { Pipeline } from "./pipeline.ts";
 
 /** Most steps that are repeated at once: the length of the buffer of their ends. */
 const mostRepeated = 4096;
@@ -28,6 +29,8 @@ export class VirtualSteps implements StepRunner {
   #growing = 0;
 
   readonly #draft: DraftTime | undefined;
+  readonly #pipeline: Pipeline | undefined;
+  readonly batchesInFlight: number;
 
   /** `everyStep`: every step is planned, none is a repetition of the previous plan. */
   constructor(cost: CostModel, { everyStep = false, speculation, draft }: StepOptions) {
@@ -37,6 +40,8 @@ export class VirtualSteps implements StepRunner {
       );
     this.#draft = draft && new DraftTime(draft, cost);
     this.#cost = cost;
+    this.#pipeline = cost.stages && new Pipeline(cost.stages);
+    this.batchesInFlight = cost.stages?.count ?? 1;
     this.#everyStep = new EveryStep(cost);
     this.windowTokens = cost.windowTokens;
     this.calls = cost.calls;
@@ -50,6 +55,7 @@ export class VirtualSteps implements StepRunner {
       if (endNs > nowNs) return endNs;
     }
     const plan = replica.beginStep(nowNs);
+    if (plan !== undefined && this.#pipeline !== undefined) return this.#pipeline.start(replica.load, nowNs);
     return plan && nowNs + this.#stepNs(replica.load) + (this.#draft?.draftNs(plan) ?? 0);
   }
 

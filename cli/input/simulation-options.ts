@@ -56,7 +56,11 @@ function addCommonOptions(command: Command): Command {
     .addOption(
       new Option("--expert-exchange <HOW>", "tokens between --dp replicas: gather, or all-to-all").argParser(exchange),
     )
-    .option("--pp <N>", "pipeline stages: only 1 can be simulated", wholeNumber("--pp", 1, 1024))
+    .option(
+      "--pp <N>",
+      "pipeline parallelism: stages of layers, each on its own GPUs, and as many batches in flight",
+      wholeNumber("--pp", 1, 1024),
+    )
     .option("--kv-dtype <TYPE>", "data type of keys and values (default: the model's)")
     .option("--gpu-memory <SHARE>", "share of GPU memory to use (default: 0.9)", share("--gpu-memory"))
     .option("--capacity <SIZE>", "cache memory, such as 16GiB, instead of --blocks", bytes("--capacity", 1))

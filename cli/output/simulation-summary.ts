@@ -12,7 +12,9 @@ export function engineRows(report: RunReport): [string, string][] {
   const { simulation, policy } = report;
   if (!simulation) return realEngineRows(report);
   const { model, gpu, tensorParallel, cost, costNote, replicas, router } = simulation;
-  const devices = tensorParallel === 1 ? gpu : `${tensorParallel} × ${gpu}`;
+  const stages = simulation.pipelineParallel ?? 1;
+  const count = tensorParallel * stages;
+  const devices = `${count === 1 ? "" : `${count} × `}${gpu}${stages === 1 ? "" : ` in ${stages} pipeline stages`}`;
   const cluster = replicas === 1 ? "" : `; ${clusterText(simulation, router ?? "none")}`;
   const engine =
     cost === "roofline"

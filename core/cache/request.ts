@@ -109,6 +109,8 @@ export class Sequence implements SequenceView {
   computedTokens = 0;
   generatedTokens = 0;
   preemptions = 0;
+  /** Number of its last admission: the order of running sequences. */
+  admission = 0;
   /** Tokens whose KV is in host memory, while the sequence waits. */
   swappedTokens = 0;
   /** Tokens that are swapped in before the step that is being planned. */

@@ -44,7 +44,12 @@ export interface SchedulerContext {
   /** Head of the waiting queue, linked by `next`: preempted requests, then the others in order of arrival. */
   readonly firstWaiting: SequenceView | undefined;
   readonly waitingCount: number;
+  /** Running sequences, except those in a batch in flight. */
   readonly running: readonly SequenceView[];
+  /** Pipeline parallelism: most batches in flight. 1 without it. */
+  readonly batchesInFlight: number;
+  /** Sequences of batches in flight, which the plan cannot contain; 0 without pipeline parallelism. */
+  readonly inFlightCount: number;
   readonly blockTokens: number;
   readonly totalBlocks: number | undefined;
   /** Free and evictable blocks. */
@@ -104,6 +109,8 @@ export interface Scheduler {
 }
 
 export interface SchedulerPlugin extends Plugin {
+  /** It counts `inFlightCount` in its limits, and refuses no request for lack of blocks while batches are in flight. */
+  readonly isPipelined?: true;
   readonly options?: Readonly<Record<string, PluginOption>>;
   /** `options` has a value for every option that the plug-in declares. */
   create(given: {

@@ -38,6 +38,8 @@ export interface ReplicaOptions {
    * Requests leave after their first token. Their blocks stay referenced until `release`, so that another replica can read them.
    */
   readonly isPrefillOnly?: boolean;
+  /** Most batches in flight, the stages of a pipeline; 1 by default. With several, steps are started with `start`. */
+  readonly batchesInFlight?: number | undefined;
   /** Decodes verify draft tokens; absent: one token per decode. */
   readonly speculation?: Speculation | undefined;
 }

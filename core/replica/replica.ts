@@ -12,6 +12,7 @@ import type {
   SequenceView,
 } from "../plugins/index.ts";
 import type { Nanos } from "../trace/trace.ts";
+import { BatchesInFlight } from "./batches-in-flight.ts";
 import { HostMemory } from "./host-memory.ts";
 import { KvTransfers } from "./kv-transfers.ts";
 import { PlanInputs } from "./plan-inputs.ts";
@@ -38,6 +39,9 @@ export class Replica implements SchedulerContext, ReplicaView {
   readonly #composer: StepComposer;
   readonly #host: HostMemory;
   readonly #transfers: KvTransfers;
+  /** With pipeline parallelism. */
+  readonly #batches: BatchesInFlight | undefined;
+  #admissions = 0;
   readonly #inputs: PlanInputs;
   /** Sequences of finished requests, to be reused. */
   readonly #reusable: Sequence[] = [];
@@ -62,6 +66,8 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#composer = new StepComposer(this.#plan, cache, options.generation === "skip", speculation);
     this.#host = new HostMemory(options.hostBlocks ?? 0, cache.blockTokens, this.#plan, log);
     this.#transfers = new KvTransfers(cache, log);
+    const { batchesInFlight = 1 } = options;
+    this.#batches = batchesInFlight > 1 ? new BatchesInFlight(batchesInFlight, cache) : undefined;
     this.#inputs = new PlanInputs(cache.entries, options.scheduler.arrived !== undefined);
     this.#scheduler = options.scheduler;
     this.#log = log;
@@ -96,12 +102,13 @@ export class Replica implements SchedulerContext, ReplicaView {
 
   /** Whether no request waits, runs or is in transfer. */
   get isIdle(): boolean {
-    return this.#waiting.count === 0 && this.running.length === 0 && this.#transfers.isIdle;
+    return this.#waiting.count === 0 && this.runningCount === 0 && this.#transfers.isIdle;
   }
 
   /** All sequences that reference blocks. */
   *referencing(): Iterable<Sequence> {
     yield* this.running;
+    if (this.#batches) yield* this.#batches.sequences();
     yield* this.#transfers.sequences();
   }
 
@@ -155,14 +162,21 @@ export class Replica implements SchedulerContext, ReplicaView {
     }
   }
 
-  /** The step has run. */
+  /** With batches in flight: the step starts. Others may be planned before the returned plan is committed. */
+  start(plan: StepPlan, now: Nanos): StepPlan {
+    return this.#batches ? this.#batches.start(plan, this.running, now) : plan;
+  }
+
+  /** The step has run; with batches in flight, `plan` is the result of `start`. */
   commit(plan: StepPlan, result: StepResult, now: Nanos): void {
     this.#now = now;
     this.#log?.step(now, plan.count, plan.prefillTokens + plan.decodeTokens);
     this.#allInStep = plan.count === this.running.length;
+    this.#batches?.end(plan, this.running);
     const { items } = plan;
     for (let i = 0; i < plan.count; i++) {
       const { sequence, prefill, generate } = items[i];
+      if (generate === 0 && this.#batches !== undefined) continue;
       const { request, generatedTokens } = sequence;
       const generated = generatedTokens + generate;
       const done = generate > 0 && (result.finished ? result.finished[i] : generated >= request.outputTokens);
@@ -185,7 +199,7 @@ export class Replica implements SchedulerContext, ReplicaView {
    */
   repeatableSteps(): number {
     const { running, cache } = this;
-    if (this.#composer.speculation !== undefined) return 0;
+    if (this.#composer.speculation !== undefined || this.#batches !== undefined) return 0;
     const { count, decodeTokens, prefillTokens } = this.#plan;
     // If as many requests run as were in the step, none has finished.
     if (count === 0 || !this.#allInStep || count !== running.length) return 0;
@@ -234,8 +248,15 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#inputs.readsQueue = true;
     return this.#waiting.count;
   }
+  /** Running sequences, those in a batch in flight included. */
   get runningCount(): number {
-    return this.running.length;
+    return this.running.length + this.inFlightCount;
+  }
+  get inFlightCount(): number {
+    return this.#batches === undefined ? 0 : this.#batches.count;
+  }
+  get batchesInFlight(): number {
+    return this.#batches?.most ?? 1;
   }
   get waitingTokens(): number {
     return this.#waiting.tokens;
@@ -286,6 +307,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     this.#inputs.changes = true;
     this.#waiting.remove(sequence);
     this.running.push(sequence);
+    sequence.admission = ++this.#admissions;
     this.#listener.admitted?.(sequence, this.#now);
     if (swapped > 0) this.#swapIn(sequence);
     // The swap restores more tokens than estimated above if this step computes the last cached block.

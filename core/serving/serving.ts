@@ -137,8 +137,12 @@ export abstract class Serving<Runner extends StepRunner> {
     for (let i = 0; i < ready.count; i++) {
       const replica = ready.at(i);
       const { number } = replica;
-      const endNs = this.runners[number].start(replica, nowNs, this.#horizonNs(nowNs, i === ready.count - 1));
-      if (endNs !== undefined) this.#steps.push(endNs, number);
+      const horizonNs = this.#horizonNs(nowNs, i === ready.count - 1);
+      let endNs: Nanos | undefined;
+      do {
+        endNs = this.runners[number].start(replica, nowNs, horizonNs);
+        if (endNs !== undefined) this.#steps.push(endNs, number);
+      } while (endNs !== undefined && !replica.isBusy);
     }
     ready.clear();
   }
@@ -302,6 +306,7 @@ export abstract class Serving<Runner extends StepRunner> {
           returnNs: this.returnNs,
           speculation: config.speculation,
           windowTokens: runner.windowTokens,
+          batchesInFlight: runner.batchesInFlight ?? 1,
           calls: runner.calls,
           decidesEnds: runner.decidesEnds ?? false,
           observer: fanOut([runner, ...(config.observers ?? [])]),

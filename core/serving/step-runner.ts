@@ -7,6 +7,8 @@ import type { TimedReplica } from "./timed-replica.ts";
 export interface StepRunner extends StepObserver {
   /** The attention window of sliding-window layers; undefined if no layer has one. */
   readonly windowTokens?: number | undefined;
+  /** Pipeline parallelism: most batches in flight; 1 if absent. */
+  readonly batchesInFlight?: number | undefined;
   /** Loads that depend on the backend, if step times depend on them. */
   readonly calls?: StepLoadExtension | undefined;
   /** Output tokens decide when a request finishes, rather than the trace's output length. */

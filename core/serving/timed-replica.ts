@@ -1,5 +1,6 @@
 import type { KvCache } from "../cache/kv-cache.ts";
 import type { Request, Sequence } from "../cache/request.ts";
+import { assert } from "../errors.ts";
 import type { EventLog } from "../log/event-log.ts";
 import type { Scheduler } from "../plugins/index.ts";
 import { type AdmissionLimit, admissionLimits } from "../plugins/scheduler.ts";
@@ -10,7 +11,7 @@ import type { Nanos } from "../trace/trace.ts";
 import type { TraceBatch } from "./arrivals.ts";
 import type { StepObserver } from "./observers.ts";
 import { never } from "./outcomes.ts";
-import { measure, noLoad, type StepLoadExtension } from "./step-load.ts";
+import { measure, noLoad, type StepLoad, type StepLoadExtension } from "./step-load.ts";
 import type { Levels, TimeSeries } from "./time-series.ts";
 
 export interface TimedReplicaParts {
@@ -25,6 +26,8 @@ export interface TimedReplicaParts {
   readonly speculation?: Speculation | undefined;
   /** The attention window of sliding-window layers; undefined if no layer has one. */
   readonly windowTokens?: number | undefined;
+  /** Most batches in flight. */
+  readonly batchesInFlight: number;
   /** Loads that depend on the backend, if step times depend on them. */
   readonly calls?: StepLoadExtension | undefined;
   /** Output tokens decide when a request finishes, rather than the trace's output length. */
@@ -46,6 +49,13 @@ export interface DisaggregatedListener {
   fetches(request: number, tokens: number, cachedTokens: number, nowNs: Nanos): void;
 }
 
+/** A step that has started. */
+interface Batch {
+  plan: StepPlan | undefined;
+  readonly load: StepLoad;
+  startedNs: Nanos;
+}
+
 /**
  * A replica that records request and step times, in virtual or real time: into the outcomes of its requests, the time series and
  * the observers. A `StepRunner` calls `beginStep` and determines the end of the step.
@@ -55,7 +65,7 @@ export class TimedReplica {
   readonly replica: Replica;
   readonly cache: KvCache;
   readonly log: EventLog | undefined;
-  /** Whether a step runs. */
+  /** Whether no step can be planned: as many batches are in flight as there may be, or the others have all sequences. */
   isBusy = false;
   /** Number of measured requests that were refused, by reason. */
   readonly refusals = new Map<string, number>();
@@ -65,8 +75,14 @@ export class TimedReplica {
   readonly waitNs: Record<AdmissionLimit, Nanos> = noWaits();
   lastWaitNs: Nanos = 0;
   readonly #parts: TimedReplicaParts;
-  /** The load of the last step. */
-  readonly load = noLoad();
+  /** The load of the step that started last. */
+  load = noLoad();
+  /** Batches in flight: `#inFlight` elements from `#oldest` on, in a ring. */
+  readonly #batches: Batch[];
+  #oldest = 0;
+  #inFlight = 0;
+  /** End of the last step: batches in flight overlap, and their time is counted once. */
+  #countedNs: Nanos = 0;
   readonly #levels: Levels = {
     waiting: 0,
     running: 0,
@@ -80,10 +96,8 @@ export class TimedReplica {
   /** Values of the cache's counters that are in the series. */
   readonly #reported = noCounts();
   readonly #endNs = new Float64Array(1);
-  #plan: StepPlan | undefined;
   /** Whether no request has arrived since the last step ended; only then the next step may repeat that step. */
   isUndisturbed = false;
-  #startedNs = 0;
 
   constructor(parts: TimedReplicaParts) {
     const { cache, scheduler, log, hostBlocks, number } = parts;
@@ -99,9 +113,10 @@ export class TimedReplica {
       finished: (sequence: Sequence, nowNs: Nanos) => this.#ended(sequence, nowNs, undefined),
       refused: (sequence: Sequence, why: string, nowNs: Nanos) => this.#ended(sequence, nowNs, why),
     };
-    const { disaggregated } = parts;
+    const { disaggregated, batchesInFlight, speculation } = parts;
+    this.#batches = Array.from({ length: batchesInFlight }, () => ({ plan: undefined, load: noLoad(), startedNs: 0 }));
     this.replica = new Replica({
-      ...{ cache, scheduler, log, generation: "step", hostBlocks, speculation: parts.speculation },
+      ...{ cache, scheduler, log, generation: "step", hostBlocks, speculation, batchesInFlight },
       ...(disaggregated && { isPrefillOnly: disaggregated.isPrefill }),
       listener: {
         ...listener,
@@ -164,7 +179,7 @@ export class TimedReplica {
     this.stepCount = 0;
     Object.assign(this.replica.drafts, { tokens: 0, accepted: 0, decodes: 0 });
     // The whole duration of a running step is added at its end; the part before `nowNs` is subtracted here.
-    this.busyNs = this.#plan === undefined ? 0 : this.#startedNs - nowNs;
+    this.busyNs = this.#inFlight === 0 ? 0 : Math.max(this.#batches[this.#oldest].startedNs, this.#countedNs) - nowNs;
     for (const limit of admissionLimits) this.waitNs[limit] = 0;
     Object.assign(this.#reported, noCounts());
   }
@@ -175,15 +190,21 @@ export class TimedReplica {
     const plan = this.replica.plan(nowNs);
     this.#parts.audit?.(this.replica);
     this.#readLevels(nowNs);
-    this.isBusy = !plan.isEmpty;
-    this.#levels.busy = plan.isEmpty ? 0 : 1;
-    if (plan.isEmpty) return undefined;
-    const { windowTokens, calls } = this.#parts;
-    measure(this.load, plan, windowTokens);
-    calls?.measure(this.load, plan);
-    this.#plan = plan;
-    this.#startedNs = nowNs;
+    if (plan.isEmpty) {
+      this.isBusy = this.#inFlight > 0;
+      this.#levels.busy = this.isBusy ? 1 : 0;
+      return undefined;
+    }
+    const { windowTokens, calls, batchesInFlight } = this.#parts;
+    const batch = this.#batches[(this.#oldest + this.#inFlight++) % batchesInFlight];
+    this.isBusy = this.#inFlight === batchesInFlight;
+    this.#levels.busy = 1;
+    this.load = batch.load;
+    measure(batch.load, plan, windowTokens);
+    calls?.measure(batch.load, plan);
+    batch.startedNs = nowNs;
     this.#parts.observer?.planned?.(this, plan, nowNs);
+    batch.plan = this.replica.start(plan, nowNs);
     return plan;
   }
 
@@ -191,27 +212,29 @@ export class TimedReplica {
   endStep(nowNs: Nanos, finished?: readonly boolean[]): void {
     this.isBusy = false;
     this.isUndisturbed = true;
-    const plan = this.#plan;
     // Repeated steps are committed already.
-    if (plan === undefined) return;
-    this.#plan = undefined;
+    if (this.#inFlight === 0) return;
+    const { startedNs, load, plan } = this.#batches[this.#oldest];
+    assert(plan !== undefined, "a step ends that has not started");
+    this.#inFlight--;
+    this.#oldest = (this.#oldest + 1) % this.#batches.length;
     this.addLevelsUntil(nowNs);
     const { observer, audit } = this.#parts;
     this.#endNs[0] = nowNs;
-    this.#count(this.#startedNs, 1, this.#endNs, plan.generatedTokens);
-    observer?.steps?.(this, this.load, this.#startedNs, 1, this.#endNs);
-    const durationNs = nowNs - this.#startedNs;
+    this.#count(startedNs, 1, this.#endNs, load, plan.generatedTokens);
+    observer?.steps?.(this, load, startedNs, 1, this.#endNs);
+    const durationNs = nowNs - startedNs;
     this.replica.commit(plan, finished ? { durationNs, finished } : { durationNs }, nowNs);
     audit?.(this.replica);
     this.#readLevels(nowNs);
-    this.#levels.busy = 0;
+    this.#levels.busy = this.#inFlight > 0 ? 1 : 0;
   }
 
   /** Repeats the last step `steps` times from `nowNs` on: step i ends at `endsNs[i]`, and `load` is that of the last one. */
   repeatStep(nowNs: Nanos, steps: number, endsNs: Float64Array): void {
     this.addLevelsUntil(nowNs);
     this.replica.repeat(steps, endsNs);
-    this.#count(nowNs, steps, endsNs, this.load.logits);
+    this.#count(nowNs, steps, endsNs, this.load, this.load.logits);
     this.#parts.observer?.steps?.(this, this.load, nowNs, steps, endsNs);
     this.isBusy = true;
     this.#levels.busy = 1;
@@ -225,14 +248,16 @@ export class TimedReplica {
     observer?.firstToken?.(sequence, this.number, nowNs);
   }
 
-  #count(startNs: Nanos, steps: number, endsNs: Float64Array, generatedTokens: number): void {
-    const { prefillTokens, decodeTokens } = this.load;
+  #count(startNs: Nanos, steps: number, endsNs: Float64Array, load: StepLoad, generatedTokens: number): void {
+    const { prefillTokens, decodeTokens } = load;
     this.stepCount += steps;
     const endNs = endsNs[steps - 1];
-    this.busyNs += endNs - startNs;
+    const busyNs = endNs - Math.max(startNs, this.#countedNs);
+    this.#countedNs = endNs;
+    this.busyNs += busyNs;
     const { waitsFor } = this.replica;
     if (waitsFor !== undefined) {
-      this.waitNs[waitsFor] += endNs - startNs;
+      this.waitNs[waitsFor] += busyNs;
       this.lastWaitNs = endNs;
     }
     this.#parts.series.addSteps(endsNs, steps, prefillTokens + decodeTokens, generatedTokens);

@@ -1,11 +1,12 @@
 import { InputError } from "../../core/errors.ts";
 import { StepTable } from "../../core/serving/step-table.ts";
 import { presetRegistry } from "../../policies/registry.ts";
-import { cacheBytes } from "../../sim/cost/capacity.ts";
 import type { CostModel } from "../../sim/cost/cost-model.ts";
+import { cachedTokenBytes, kvNumberBytes } from "../../sim/cost/kv-bytes.ts";
+import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import { type SimulationConfig, simulate } from "../../sim/simulation.ts";
 import { partsNamed } from "../run/configuration.ts";
-import { describe, simulatedFrom, simulationConfig } from "../run/simulation.ts";
+import { describe, simulatedFrom, simulationConfig, smallestStage, stageCacheBytes } from "../run/simulation.ts";
 import type { SimulationOptions } from "../run/simulation-options.ts";
 import type { RecordedEngine } from "./recorded-engine.ts";
 import type { RecordedRun, RequestTimes } from "./recorded-run.ts";
@@ -22,16 +23,14 @@ const nullBlocks = 1;
 
 /** @throws InputError if the simulator cannot represent the run */
 export async function recordedSystem(
-  { engine, folder, trace }: RecordedRun,
+  { engine, trace }: RecordedRun,
   choice: Pick<SimulationOptions, "cost" | "efficiency"> = {},
 ): Promise<RecordedSystem> {
   const { dataParallel, pipelineParallel, blockTokens, maxTokens } = engine;
-  if (pipelineParallel > 1)
-    throw new InputError(`${folder}: pipeline_parallel_size is ${pipelineParallel}, and only 1 can be simulated`);
   const hasEffect = engine.tensorParallel * dataParallel > 1;
   const options: SimulationOptions = {
     ...{ model: engine.model, gpu: engine.gpu, gpuMemory: engine.memoryShare },
-    ...{ tp: engine.tensorParallel, dp: dataParallel, ep: engine.expertParallel && hasEffect },
+    ...{ tp: engine.tensorParallel, dp: dataParallel, pp: pipelineParallel, ep: engine.expertParallel && hasEffect },
     ...choice,
   };
   const simulated = await simulatedFrom(options, trace);
@@ -40,10 +39,12 @@ export async function recordedSystem(
     {},
     "sim",
   );
-  const { model: shape, hardware, tensorParallel, gpuMemory, kvBytesPerToken } = simulated;
-  const bytes = () =>
-    cacheBytes({ shape, hardware, tensorParallel, dataParallel, memoryShare: gpuMemory, stepTokens: maxTokens });
-  const blocks = engine.blocks ?? Math.floor(bytes() / kvBytesPerToken / blockTokens);
+  const { kvDtype, tensorParallel } = simulated;
+  const blocksOf = (shape: ModelShape) => {
+    const tokenBytes = cachedTokenBytes(shape, kvNumberBytes(kvDtype, shape), tensorParallel);
+    return Math.floor(stageCacheBytes(simulated, shape, maxTokens) / tokenBytes / blockTokens);
+  };
+  const blocks = engine.blocks ?? smallestStage(simulated, blocksOf);
   const config = {
     ...parts,
     blockTokens,

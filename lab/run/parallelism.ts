@@ -1,23 +1,25 @@
 import { InputError } from "../../core/errors.ts";
+import type { SchedulerPlugin } from "../../core/plugins/index.ts";
 import { canShare } from "../../sim/cost/capacity.ts";
 import type { ExpertExchange } from "../../sim/cost/expert-group.ts";
 import type { ModelShape } from "../../sim/cost/model-shape.ts";
-import type { SimulationOptions } from "./simulation-options.ts";
+import { optionNames, type SimulationOptions } from "./simulation-options.ts";
 
 /** Devices of a simulated server. */
 export interface Parallelism {
   readonly tensorParallel: number;
   readonly dataParallel: number;
+  /** Stages of layers. */
+  readonly pipelineParallel: number;
   readonly expertParallel: boolean;
   readonly expertExchange?: ExpertExchange | undefined;
 }
 
-/** `--tp`, `--dp`, `--ep` and `--expert-exchange`. @throws InputError if the model cannot be divided in this way, or the simulator cannot represent it */
+/** `--tp`, `--dp`, `--pp`, `--ep` and `--expert-exchange`. @throws InputError if the model cannot be divided in this way, or the simulator cannot represent it */
 export function parallelismFrom(options: SimulationOptions, model: ModelShape): Parallelism {
   const { tp = 1, dp = 1, ep = false, expertExchange, pp = 1 } = options;
   checkShared(model, tp);
-  if (pp > 1)
-    throw new InputError(`--pp is ${pp}: steps of several batches in flight are not simulated; give --pp 1, or --tp`);
+  if (pp > 1) checkStages(options, model);
   if (dp > 1)
     for (const name of ["replicas", "prefillReplicas", "decodeReplicas"] as const)
       if ((options[name] ?? 1) > 1 || (name !== "replicas" && options[name] !== undefined))
@@ -32,7 +34,24 @@ export function parallelismFrom(options: SimulationOptions, model: ModelShape): 
   }
   if (expertExchange !== undefined && !(model.experts && dp > 1))
     throw new InputError("--expert-exchange needs a model with experts and --dp: there is none within one replica");
-  return { tensorParallel: tp, dataParallel: dp, expertParallel: ep, expertExchange };
+  return { tensorParallel: tp, dataParallel: dp, pipelineParallel: pp, expertParallel: ep, expertExchange };
+}
+
+/** @throws InputError if the model cannot be divided into stages, or the simulator has no batches in flight for the options */
+function checkStages({ pp = 1, dp = 1, ...options }: SimulationOptions, model: ModelShape): void {
+  if (pp > model.layers) throw new InputError(`--pp is ${pp}, more than the ${model.layers} layers of ${model.name}`);
+  if (model.experts && dp > 1)
+    throw new InputError(`--pp and --dp exclude each other for a model with experts, whose replicas step together`);
+  for (const name of ["speculate", "prefillReplicas", "decodeReplicas"] as const)
+    if (options[name] !== undefined) throw new InputError(`--pp and --${optionNames[name]} exclude each other`);
+}
+
+/** @throws InputError if the scheduler plans one batch at a time and there are several stages */
+export function checkPipelined({ name, isPipelined }: SchedulerPlugin, stages: number): void {
+  if (stages > 1 && isPipelined !== true)
+    throw new InputError(
+      `--pp is ${stages}: scheduler ${name} plans one batch at a time; those with several in flight are those of vLLM v1`,
+    );
 }
 
 /** Devices that share the experts of a layer; 1 if the model has none. */

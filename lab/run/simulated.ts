@@ -31,6 +31,8 @@ export interface Simulated {
   readonly tensorParallel: number;
   /** Replicas of one server with data parallelism, which `replicas` includes. */
   readonly dataParallel: number;
+  /** Stages of layers, each on `tensorParallel` devices. */
+  readonly pipelineParallel: number;
   /** Whole experts are divided among the devices of tensor and data parallelism. */
   readonly expertParallel: boolean;
   readonly expertExchange?: ExpertExchange | undefined;

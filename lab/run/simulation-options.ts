@@ -31,7 +31,7 @@ export interface SimulationOptions {
   readonly ep?: boolean;
   /** How tokens reach the experts of other replicas; default: `gather`. */
   readonly expertExchange?: ExpertExchange;
-  /** Pipeline parallelism: stages of layers. Only 1 can be simulated. */
+  /** Pipeline parallelism: stages of layers, each on its own GPUs, with as many batches in flight. */
   readonly pp?: number;
   /** Data type of keys and values. */
   readonly kvDtype?: string;

@@ -10,8 +10,10 @@ import { cachedTokenBytes, kvNumberBytes, windowBytes, windowLayers } from "../.
 import { shapeOf } from "../../sim/cost/model-config.ts";
 import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import { modelNamed } from "../../sim/cost/models.ts";
+import { PipelineCost } from "../../sim/cost/pipeline-cost.ts";
 import { Profiled } from "../../sim/cost/profile/profiled.ts";
 import { Roofline } from "../../sim/cost/roofline.ts";
+import { stagesOf } from "../../sim/cost/stages.ts";
 import type { DraftCost } from "../../sim/draft-cost.ts";
 import type { SimulationConfig } from "../../sim/simulation.ts";
 import { readTextFile } from "../../traces/read-text.ts";
@@ -20,7 +22,7 @@ import { pluginNamed, type RunConfig } from "./configuration.ts";
 import { costFrom } from "./cost-file.ts";
 import { costNote } from "./cost-note.ts";
 import { arrivalsOf, checkTurns, speedFrom } from "./load.ts";
-import { expertDevices, parallelismFrom } from "./parallelism.ts";
+import { checkPipelined, expertDevices, type Parallelism, parallelismFrom } from "./parallelism.ts";
 import { disaggregationOf, poolsFrom } from "./pools.ts";
 import { givenProfile, profileFor, profilePrefix, rooflineName } from "./profile-choice.ts";
 import type { Simulated } from "./simulated.ts";
@@ -46,7 +48,7 @@ export async function simulatedFrom(
   const model = await modelFrom(options.model ?? given?.model ?? simulatedDefaults.model);
   const hardware = hardwareNamed(options.gpu ?? given?.gpu ?? simulatedDefaults.gpu);
   const parallelism = parallelismFrom(options, model);
-  const { tensorParallel, dataParallel } = parallelism;
+  const { dataParallel } = parallelism;
   const kvDtype = options.kvDtype ?? "auto";
   const router = await pluginNamed("router", options.router ?? defaultRouter(model, dataParallel));
   const disaggregation = await poolsFrom(options, router);
@@ -68,7 +70,7 @@ export async function simulatedFrom(
     ...parallelism,
     efficiency: efficiencyFrom(options.efficiency ?? {}, hardware),
     kvDtype,
-    kvBytesPerToken: cachedTokenBytes(model, kvNumberBytes(kvDtype, model), tensorParallel),
+    kvBytesPerToken: mostKvBytes(model, kvDtype, parallelism),
     gpuMemory: options.gpuMemory ?? simulatedDefaults.gpuMemory,
     swapSpace: options.swapSpace ?? defaultSwapSpace,
     cost: options.cost === rooflineName ? undefined : options.cost,
@@ -85,6 +87,14 @@ export async function simulatedFrom(
     rate: options.rate,
     slo: options.slo,
   };
+}
+
+/** Bytes of one cached token on a device of the stage with the most layers that store every token. */
+function mostKvBytes(model: ModelShape, kvDtype: string, { tensorParallel, pipelineParallel }: Parallelism): number {
+  const numberBytes = kvNumberBytes(kvDtype, model);
+  return Math.max(
+    ...stagesOf(model, pipelineParallel).map(({ shape }) => cachedTokenBytes(shape, numberBytes, tensorParallel)),
+  );
 }
 
 /** vLLM's front end reads the load of replicas that step together; other replicas report none to it, so that it counts requests. */
@@ -141,10 +151,12 @@ export async function capacityFrom(
   const windows = (shape: ModelShape, type: string, devices: number) =>
     windowBytes(shape, kvNumberBytes(type, shape), load, devices);
   if (simulated) {
-    const { hardware, tensorParallel, dataParallel, gpuMemory, model: shape, kvBytesPerToken } = simulated;
-    const bytes = capacity ?? cacheBytes({ shape, hardware, tensorParallel, dataParallel, memoryShare: gpuMemory });
-    const reserved = windows(shape, simulated.kvDtype, tensorParallel);
-    const { blocks: fitting } = blocksWithin(bytes, kvBytesPerToken, blockTokens, reserved);
+    const { tensorParallel, kvDtype: type } = simulated;
+    const fitting = smallestStage(simulated, (shape) => {
+      const bytes = capacity ?? stageCacheBytes(simulated, shape);
+      const tokenBytes = cachedTokenBytes(shape, kvNumberBytes(type, shape), tensorParallel);
+      return blocksWithin(bytes, tokenBytes, blockTokens, windows(shape, type, tensorParallel)).blocks;
+    });
     return { blocks: Math.max(1, fitting - (config.preset?.unusedBlocks ?? 0)) };
   }
   if (capacity === undefined || model === undefined) return undefined;
@@ -152,6 +164,20 @@ export async function capacityFrom(
   const type = kvDtype ?? "auto";
   const tokenBytes = cachedTokenBytes(shape, kvNumberBytes(type, shape), tp);
   return blocksWithin(capacity, tokenBytes, blockTokens, windows(shape, type, tp ?? 1));
+}
+
+/** All stages have as many blocks as the one with the fewest. */
+export function smallestStage(
+  { model, pipelineParallel }: Pick<Simulated, "model" | "pipelineParallel">,
+  blocksOf: (shape: ModelShape) => number,
+): number {
+  return Math.min(...stagesOf(model, pipelineParallel).map(({ shape }) => blocksOf(shape)));
+}
+
+/** Bytes for KV on a device of a stage with these layers. */
+export function stageCacheBytes(simulated: Simulated, shape: ModelShape, stepTokens?: number): number {
+  const { hardware, tensorParallel, dataParallel, gpuMemory } = simulated;
+  return cacheBytes({ shape, hardware, tensorParallel, dataParallel, memoryShare: gpuMemory, stepTokens });
 }
 
 /** `reserved`: bytes of the sliding windows of running sequences. */
@@ -168,6 +194,7 @@ function blocksWithin(bytes: number, tokenBytes: number, blockTokens: number, re
 export async function simulationConfig(config: RunConfig, simulated: Simulated): Promise<SimulationConfig> {
   const { replicas, router, network, loop, speed, kvBytesPerToken, swapSpace } = simulated;
   const { blockTokens, seed } = config;
+  checkPipelined(config.scheduler, simulated.pipelineParallel);
   const disaggregation = disaggregationOf(simulated, blockTokens, seed);
   const replicaCount = disaggregation?.prefillReplicas ?? replicas;
   return {
@@ -189,12 +216,24 @@ export async function simulationConfig(config: RunConfig, simulated: Simulated):
 
 async function costOf(simulated: Simulated, blockTokens: number): Promise<SimulationConfig["cost"]> {
   const { model: shape, hardware, tensorParallel, dataParallel, efficiency, kvDtype, cost: given, profile } = simulated;
-  if (!profile && given !== undefined) return await costFrom(given);
-  const { expertExchange: exchange } = simulated;
+  const { expertExchange: exchange, pipelineParallel } = simulated;
+  if (!profile && given !== undefined) {
+    if (pipelineParallel > 1)
+      throw new InputError(`--pp and --cost ${nameOf(given)} exclude each other: its times are those of whole steps`);
+    return await costFrom(given);
+  }
   const system = { shape, hardware, blockTokens, tensorParallel, dataParallel };
-  const cost: DividedCost = profile
-    ? new Profiled({ ...system, profile, expertDevices: expertDevices(shape, simulated) })
-    : new Roofline({ ...system, kvNumberBytes: kvNumberBytes(kvDtype, shape), efficiency });
+  const stages = stagesOf(shape, pipelineParallel).map((stage): DividedCost => {
+    const part = { ...system, shape: stage.shape, stage };
+    return profile
+      ? new Profiled({ ...part, profile, expertDevices: expertDevices(shape, simulated) })
+      : new Roofline({ ...part, kvNumberBytes: kvNumberBytes(kvDtype, shape), efficiency });
+  });
+  if (stages.length > 1) {
+    const pipeline = new PipelineCost({ ...system, stages });
+    return () => pipeline;
+  }
+  const [cost] = stages;
   const group = stepTogether(simulated) ? new ExpertGroup({ ...system, cost, exchange }) : cost;
   return () => group;
 }
@@ -234,6 +273,7 @@ export function describe(simulated: Simulated) {
     gpu: hardware.name,
     tensorParallel,
     ...(dataParallel > 1 && { dataParallel }),
+    ...(simulated.pipelineParallel > 1 && { pipelineParallel: simulated.pipelineParallel }),
     ...(expertParallel && { expertParallel }),
     ...(simulated.expertExchange && { expertExchange: simulated.expertExchange }),
     cost: profile ? `${profilePrefix}${profile.name}` : cost === undefined ? rooflineName : nameOf(cost),

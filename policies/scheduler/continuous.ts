@@ -43,7 +43,8 @@ export const continuousOptions = {
     max: 1,
   },
   "async-scheduling": {
-    about: "1: a step is planned while the previous one runs, 0: when the previous one has ended",
+    about:
+      "1: a step is planned while the previous one runs, 0: when the previous one has ended; no effect with pipeline parallelism",
     default: 0,
     max: 1,
   },
@@ -105,6 +106,8 @@ export class ContinuousBatching implements Scheduler {
   }
 
   plan(context: SchedulerContext): PlanValidity {
+    // A pipeline plans a batch when one of those in flight has ended.
+    if (context.batchesInFlight > 1) this.#resetUnseen();
     // The next plan considers the requests that this one ignores.
     const considersAll = (this.#unseen.size === 0 && this.#justFinished === 0) || context.waitingCount === 0;
     this.#budget = this.#maxTokens;
@@ -161,8 +164,9 @@ export class ContinuousBatching implements Scheduler {
       // Without running requests no step is under way.
       if (running.length === 0) this.#resetUnseen();
       if (this.#unseen.has(first)) return;
-      const isFull = running.length >= this.#maxRunning;
-      const countsAsFull = running.length + this.#justFinished >= this.#maxRunning;
+      const runningCount = running.length + context.inFlightCount;
+      const isFull = runningCount >= this.#maxRunning;
+      const countsAsFull = runningCount + this.#justFinished >= this.#maxRunning;
       if (countsAsFull) context.limitedBy("max-num-seqs");
       if (countsAsFull && !isFull) return;
       if (refuseTooLong(context, first, this.#rules)) continue;
@@ -170,7 +174,7 @@ export class ContinuousBatching implements Scheduler {
       const spare = this.#spareBlocks(context, first, tokens);
       if (!isFull && context.admit(first, tokens, spare)) {
         this.#budget -= first.stepTokens;
-      } else if (running.length === 0) {
+      } else if (runningCount === 0) {
         refuseOutOfBlocks(context, first);
       } else if (!this.#replaceFor(context, first, tokens, spare)) return;
     }
@@ -179,7 +183,8 @@ export class ContinuousBatching implements Scheduler {
 
   /** Whether no waiting request can be admitted or refused, whatever their order. */
   #canAdmitNone(context: SchedulerContext): boolean {
-    if (this.#precedence.mayReplace !== undefined || context.running.length < this.#maxRunning) return false;
+    const runningCount = context.running.length + context.inFlightCount;
+    if (this.#precedence.mayReplace !== undefined || runningCount < this.#maxRunning) return false;
     for (let each = context.firstWaiting; each; each = each.next)
       if (isTooLong(context, each, this.#rules)) return false;
     return true;
@@ -202,7 +207,7 @@ export class ContinuousBatching implements Scheduler {
   #replaceFor(context: SchedulerContext, first: SequenceView, tokens: number, spareBlocks: number): boolean {
     const { mayReplace, victimOf } = this.#precedence;
     const { running, blockTokens } = context;
-    if (mayReplace === undefined) return false;
+    if (mayReplace === undefined || running.length === 0) return false;
     const victim = victimOf(running);
     if (!mayReplace(first, victim)) return false;
     const cached = context.cachedTokens(first);

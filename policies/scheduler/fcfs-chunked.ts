@@ -13,5 +13,6 @@ export const fcfsChunked: SchedulerPlugin = {
   about: "continuous batching in order of arrival, chunked prefill, one token budget for prefill and decode",
   source: "vLLM (v1), Sarathi-Serve (Agrawal et al., OSDI 2024)",
   options: continuousOptions,
+  isPipelined: true,
   create: ({ rules, options }) => new ContinuousBatching(inOrder, rules, options),
 };

@@ -20,7 +20,7 @@ export interface Preemptions {
 
 /**
  * Preempts victims until there are enough free blocks for the next `tokens` of a running request, and schedules it. The
- * request may be a victim itself; the only running request is refused. With `swap` a victim is swapped out if host memory has
+ * request may be a victim itself; the only running request is refused, unless those of batches in flight have blocks. With `swap` a victim is swapped out if host memory has
  * enough free blocks, else recomputed.
  */
 export function preemptUntilScheduled(
@@ -34,7 +34,7 @@ export function preemptUntilScheduled(
   let preempted = 0;
   let freedTokens = 0;
   do {
-    if (running.length === 1) {
+    if (running.length === 1 && context.inFlightCount === 0) {
       refuseOutOfBlocks(context, sequence);
       return { isScheduled: false, preempted, freedTokens };
     }
@@ -84,6 +84,6 @@ export function refuseOutOfBlocks(context: SchedulerContext, sequence: SequenceV
 }
 
 /** Blocks that stay available for running requests after an admission: a share of all; 0 if none runs. */
-export function watermarkBlocks({ totalBlocks, running }: SchedulerContext, share: number): number {
-  return totalBlocks === undefined || running.length === 0 ? 0 : Math.floor(share * totalBlocks);
+export function watermarkBlocks({ totalBlocks, running, inFlightCount }: SchedulerContext, share: number): number {
+  return totalBlocks === undefined || running.length + inFlightCount === 0 ? 0 : Math.floor(share * totalBlocks);
 }

@@ -14,7 +14,7 @@ export interface CapacityOptions {
   /** Share of a device's memory that the engine may use: vLLM's `gpu_memory_utilization`. */
   readonly memoryShare: number;
   /** Tokens of the largest step. */
-  readonly stepTokens?: number;
+  readonly stepTokens?: number | undefined;
 }
 
 /**

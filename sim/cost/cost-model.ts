@@ -7,6 +7,16 @@ export interface DecodeSteps {
   ns(contextTokens: number, longestTokens: number, windowTokens: number): Nanos;
 }
 
+/** Times of the stages of a pipeline, in whole nanoseconds. */
+export interface PipelineStages {
+  /** Number of stages: most batches in flight. */
+  readonly count: number;
+  /** Time of one stage for a step with this load, at least 1. */
+  stageNs(stage: number, load: Readonly<StepLoad>): Nanos;
+  /** Time between the end of a stage and the arrival of its results at the next one. */
+  transferNs(load: Readonly<StepLoad>): Nanos;
+}
+
 /**
  * The duration of a step: a pure function of its load (except for `recorded`, which reads a list), in whole nanoseconds, at least
  * 1, so that every step advances the time.
@@ -18,6 +28,8 @@ export interface CostModel {
   readonly windowTokens?: number | undefined;
   /** Loads that depend on the engine's backend, if step times depend on them. */
   readonly calls?: StepLoadExtension | undefined;
+  /** Pipeline parallelism; absent: one stage. */
+  readonly stages?: PipelineStages | undefined;
   /** Reads durations from a list: `stepNs` must be called once per step, in the order of the steps. */
   readonly inOrder?: true;
   /** Duration of a step with this load, in whole nanoseconds, at least 1. */

@@ -1,5 +1,5 @@
 import type { Matrix } from "./matrix-time.ts";
-import { expertLayers, type ModelShape } from "./model-shape.ts";
+import { expertLayers, feedForwardParameters, type ModelShape } from "./model-shape.ts";
 
 /** A matrix of several layers, as one of the devices that share the model has it. */
 export interface LayerMatrix extends Matrix {
@@ -45,10 +45,7 @@ export function layerMatrices(shape: ModelShape, devices = 1): LayerMatrix[] {
 
 /** Parameters of one layer's latent attention: those of all layers that are in no other matrix. */
 function latentParameters(shape: ModelShape): number {
-  const { layers, hidden, denseLayers, ffn, experts, parameters } = shape;
-  const perExpertLayer = experts ? hidden * (experts.count + 3 * experts.shared * experts.ffn) : 0;
-  const others = denseLayers * 3 * hidden * ffn + expertLayers(shape) * perExpertLayer;
-  return (parameters.layers - others) / layers;
+  return (shape.parameters.layers - feedForwardParameters(shape)) / shape.layers;
 }
 
 /**

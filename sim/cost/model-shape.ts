@@ -62,6 +62,13 @@ export function expertLayers({ experts, layers, denseLayers }: ModelShape): numb
   return experts ? layers - denseLayers : 0;
 }
 
+/** Parameters of the feed-forward networks of all layers, routers and shared experts included, without routed experts. */
+export function feedForwardParameters(shape: ModelShape): number {
+  const { hidden, denseLayers, ffn, experts } = shape;
+  const perExpertLayer = experts ? hidden * (experts.count + 3 * experts.shared * experts.ffn) : 0;
+  return denseLayers * 3 * hidden * ffn + expertLayers(shape) * perExpertLayer;
+}
+
 /**
  * Bytes of the weights on one device: the share of a replica's `tensorParallel` devices, of routed experts that of the devices of
  * all `dataParallel` replicas.

@@ -12,6 +12,7 @@ import { layerKernels, layerMatrices } from "./layer-operators.ts";
 import { MatrixTime } from "./matrix-time.ts";
 import { expertLayers, type ModelShape } from "./model-shape.ts";
 import { RooflineDecodes } from "./roofline-decodes.ts";
+import { type Stage, wholeModel } from "./stages.ts";
 import { touchedExperts } from "./touched-experts.ts";
 
 export interface RooflineOptions {
@@ -23,6 +24,8 @@ export interface RooflineOptions {
   readonly dataParallel?: number;
   /** Bytes of a stored number of keys and values; default: the model's. */
   readonly kvNumberBytes?: number;
+  /** The part of the model that `shape` is, with pipeline parallelism; absent: the whole. */
+  readonly stage?: Stage | undefined;
   /** Replaces rates of the device. */
   readonly efficiency?: Partial<Efficiency>;
 }
@@ -144,7 +147,7 @@ export class Roofline implements DividedCost {
 
   /** The matrices and elementwise kernels of a step, and all-reduces. */
   #denseNs(tokens: number): number {
-    const { shape, tensorParallel: devices } = this.#options;
+    const { shape, tensorParallel: devices, stage = wholeModel } = this.#options;
     const { layers, hidden, numberBytes, weightBytes } = shape;
     let ns = 0;
     for (const matrix of layerMatrices(shape, devices))
@@ -152,12 +155,13 @@ export class Roofline implements DividedCost {
     for (const kernel of layerKernels(shape, devices))
       ns += kernel.layers * this.#elementwise.ns(tokens * kernel.numbers * numberBytes);
     // After the embedding, attention and the feed-forward network.
-    return ns + (1 + 2 * layers) * this.#collectives.allReduceNs(tokens * hidden * numberBytes);
+    return ns + ((stage.isFirst ? 1 : 0) + 2 * layers) * this.#collectives.allReduceNs(tokens * hidden * numberBytes);
   }
 
   /** Logits and sampling: logits are gathered from all devices, written in 32 bits and read once. */
   #logitsNs(logits: number): number {
-    const { shape, tensorParallel: devices } = this.#options;
+    const { shape, tensorParallel: devices, stage = wholeModel } = this.#options;
+    if (!stage.isLast) return 0;
     const head = { outputs: shape.vocabulary / devices, inputs: shape.hidden };
     return (
       this.#matrix.ns(logits, head, shape.numberBytes) +

@@ -128,11 +128,6 @@ describe.runIf(hasRecordedTraces)("a record", () => {
       (text: string) => text.replaceAll('"max_num_seqs": 256', '"max_num_seqs": "many"'),
       /meta\.json: resolved_config: scheduler_config: max_num_seqs is "many", expected a whole number from 1/,
     ],
-    [
-      "meta.json",
-      (text: string) => text.replaceAll('"pipeline_parallel_size": 1', '"pipeline_parallel_size": 2'),
-      /pipeline_parallel_size is 2/,
-    ],
     ["config.json", (text: string) => text.replace("RTX4090", "RTX4091"), /no GPU "RTX4091"/],
     [
       "requests.jsonl",
@@ -145,6 +140,17 @@ describe.runIf(hasRecordedTraces)("a record", () => {
     expect(error).toBeInstanceOf(InputError);
     expect((error as Error).message).toMatch(message);
     expect((error as Error).message).not.toContain("\n");
+  });
+
+  test("pipeline_parallel_size of meta.json is simulated: the stages of two GPUs take longer than one GPU, and overlap", async () => {
+    const stages = changed("meta.json", (text) =>
+      text.replaceAll('"pipeline_parallel_size": 1', '"pipeline_parallel_size": 2'),
+    );
+    const [one, two] = [await fidelity(trace(), recordOf("rtx4090")), await fidelity(trace(), stages)];
+    const simulatedMs = ({ rows }: FidelityReport, metric: ErrorRow["metric"]) =>
+      rows.find((row) => row.metric === metric && row.statistic === "mean")!.simulated;
+    expect(simulatedMs(two, "makespanMs")).toBeLessThan(simulatedMs(one, "makespanMs"));
+    expect(simulatedMs(two, "ttftMs")).not.toBe(simulatedMs(one, "ttftMs"));
   });
 
   test("options that exclude each other are refused", async () => {

@@ -13,8 +13,11 @@ export const layerCalls = {
   down_proj: 1,
 } as const;
 
-/** The layers that a step calls once. */
-export const stepCalls = ["embedding", "final_layernorm"] as const;
+/** The layers that a step calls once, in the first or in the last stage of a pipeline. */
+export const stepCalls = [
+  ["embedding", "isFirst"],
+  ["final_layernorm", "isLast"],
+] as const;
 
 /** Measured times of the operators of one model on one device, at one degree of tensor parallelism. All in nanoseconds. */
 export interface OperatorProfile {

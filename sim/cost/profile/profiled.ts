@@ -6,6 +6,7 @@ import type { DividedCost } from "../expert-group.ts";
 import type { Hardware } from "../hardware.ts";
 import { kvTokenBytes } from "../kv-bytes.ts";
 import { expertLayers, type ModelShape } from "../model-shape.ts";
+import { type Stage, wholeModel } from "../stages.ts";
 import { touchedExperts } from "../touched-experts.ts";
 import { type ExpertTimes, layerCalls, type OperatorProfile, stepCalls } from "./profile.ts";
 import { ProfiledDecodes } from "./profiled-decodes.ts";
@@ -17,6 +18,8 @@ export interface ProfiledOptions {
   readonly blockTokens: number;
   /** The degree of tensor parallelism that the profile was measured at. */
   readonly tensorParallel?: number;
+  /** The part of the model that `shape` is, with pipeline parallelism; absent: the whole. */
+  readonly stage?: Stage | undefined;
   /** Devices that each compute a share of the routed experts. */
   readonly expertDevices?: number;
 }
@@ -74,7 +77,8 @@ export class Profiled implements DividedCost {
   }
 
   #denseNs(tokens: number): number {
-    const { hidden, numberBytes } = this.#options.shape;
+    const { shape, stage = wholeModel } = this.#options;
+    const { hidden, numberBytes } = shape;
     const { dense } = this.#profile;
     const padded = graphTokens.find((size) => size >= tokens) ?? tokens;
     const allReduceNs = this.#collectives.allReduceNs(padded * hidden * numberBytes);
@@ -82,13 +86,13 @@ export class Profiled implements DividedCost {
     let layer = 2 * allReduceNs;
     for (const [name, calls] of Object.entries(layerCalls)) layer += calls * (dense.get(name)?.at(padded) ?? 0);
     // And one after the embedding.
-    let ns = allReduceNs + this.#layers * layer;
-    for (const name of stepCalls) ns += dense.get(name)?.at(padded) ?? 0;
+    let ns = (stage.isFirst ? allReduceNs : 0) + this.#layers * layer;
+    for (const [name, has] of stepCalls) if (stage[has]) ns += dense.get(name)?.at(padded) ?? 0;
     return ns;
   }
 
   #perSequenceNs(sequences: number): number {
-    if (sequences === 0) return 0;
+    if (sequences === 0 || !(this.#options.stage ?? wholeModel).isLast) return 0;
     let ns = this.#collectives.allGatherNs(sequences * this.#logitsBytes);
     for (const curve of this.#profile.perSequence.values()) ns += curve.at(sequences);
     return ns;
