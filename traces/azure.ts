@@ -1,8 +1,7 @@
 import type { TraceRow } from "../core/trace/trace.ts";
 import { CsvLineScanner, DateTime } from "./csv-lines.ts";
-import { Notes, type TraceFormat } from "./format.ts";
+import type { TraceFormat } from "./format.ts";
 import { type Field, requiredOf } from "./json-lines.ts";
-import { withRateNotes } from "./rates.ts";
 import {
   ArrivalClock,
   expectedOutputTokens,
@@ -27,14 +26,8 @@ export const azure: TraceFormat = {
   shape: { kinds: ["csv"], needs: requiredOf(azureFields) },
   options: [],
   open(files, { signal }) {
-    const notes = new Notes();
-    return {
-      format: "azure",
-      files,
-      content: "lengths",
-      notes: notes.all,
-      batches: () => withRateNotes(requestBatches(files, new AzureReader(), signal), files, notes),
-    };
+    const batches = () => requestBatches(files, new AzureReader(), signal);
+    return { format: "azure", files, content: "lengths", batches };
   },
 };
 

@@ -1,13 +1,17 @@
+import { grouped } from "../core/counted.ts";
 import type { Trace } from "../core/trace/trace.ts";
 import { shownPath } from "./bytes.ts";
 import type { Notes } from "./format.ts";
 
 /** Fewer requests say too little about a rate. */
-const leastRequests = 100;
+const leastRequests = 20;
 /** Mean rates of recorded services are between these; others suggest a wrong unit of time. */
 const plausible = { leastPerS: 0.002, mostPerS: 1000, mostTokensPerS: 1e7 };
 
-/** Adds a note after the last batch if the mean rate of requests suggests that the times have another unit. */
+/**
+ * Adds a note at the end, also if only the first batches are read, if the mean rate of requests suggests that the times have
+ * another unit.
+ */
 export async function* withRateNotes(
   batches: AsyncIterable<Trace>,
   files: readonly string[],
@@ -17,20 +21,28 @@ export async function* withRateNotes(
   let last = 0;
   let requests = 0;
   let tokens = 0;
-  for await (const batch of batches) {
-    first ??= batch.arrivalNs[0];
-    last = batch.arrivalNs[batch.requestCount - 1];
-    requests += batch.requestCount;
-    for (let r = 0; r < batch.requestCount; r++) tokens += batch.inputTokens[r];
-    yield batch;
+  try {
+    for await (const batch of batches) {
+      first ??= batch.arrivalNs[0];
+      last = batch.arrivalNs[batch.requestCount - 1];
+      requests += batch.requestCount;
+      for (let r = 0; r < batch.requestCount; r++) tokens += batch.inputTokens[r];
+      yield batch;
+    }
+  } finally {
+    const text = implausibleRate(requests, tokens, (last - (first ?? 0)) / 1e9);
+    if (text !== undefined) notes.add(`${files.map(shownPath).join(", ")}: ${text}`);
   }
-  const seconds = (last - (first ?? 0)) / 1e9;
-  if (requests < leastRequests || seconds === 0) return;
+}
+
+function implausibleRate(requests: number, tokens: number, seconds: number): string | undefined {
+  if (requests < leastRequests || seconds === 0) return undefined;
   const rate = requests / seconds;
   const isHigh = rate > plausible.mostPerS || tokens / seconds > plausible.mostTokensPerS;
-  if (!isHigh && rate >= plausible.leastPerS) return;
-  notes.add(
-    `${files.map(shownPath).join(", ")}: ${rate.toPrecision(3)} requests a second over ${seconds.toPrecision(3)} s is ` +
-      `implausibly ${isHigh ? "high" : "low"}: the times may be in ${isHigh ? "a larger" : "a smaller"} unit; --time-unit states it`,
+  if (!isHigh && rate >= plausible.leastPerS) return undefined;
+  const shown = (value: number) => (value >= 1000 ? grouped(value) : value.toPrecision(3));
+  return (
+    `${shown(rate)} requests a second over ${shown(seconds)} s is implausibly ${isHigh ? "high" : "low"}: ` +
+    `the times may be in a ${isHigh ? "larger" : "smaller"} unit; --time-unit states it`
   );
 }
