@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { grouped } from "../core/counted.ts";
+import { memoryOptions } from "../lab/out-of-memory.ts";
 import { complain, exitNow } from "./output/print.ts";
 
 /** Node reserves more than 1 GB of address space at its start, and more for threads and for the bundler of plug-in files. */
@@ -16,7 +17,8 @@ export function checkAddressSpace(): void {
 export function outOfMemory(): string {
   const limit = addressSpaceLimit();
   const cause = limit === undefined ? "" : `; ${addressSpaceText(limit)}`;
-  return `not enough memory for a trace or a cache of this size${cause}`;
+  const used = Math.round(process.memoryUsage.rss() / 2 ** 20);
+  return `not enough memory for a trace or a cache of this size: ${grouped(used)} MB are in use${cause}; ${memoryOptions}`;
 }
 
 const addressSpaceText = (bytes: number) => `ulimit -v is ${grouped(Math.floor(bytes / 1024))} kB`;

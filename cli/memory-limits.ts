@@ -2,6 +2,8 @@ import { totalmem } from "node:os";
 import { getHeapSpaceStatistics, getHeapStatistics, setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { grouped } from "../core/counted.ts";
+import { InputError } from "../core/errors.ts";
+import { memoryOptions } from "../lab/out-of-memory.ts";
 
 const megabyte = 2 ** 20;
 /** The original function: laws/nondeterminism.ts replaces it later. */
@@ -48,14 +50,25 @@ export class MemoryLimits {
   }
 
   /** A message if the process exceeds a limit, otherwise undefined. */
-  ofProcess(): string | undefined {
+  ofProcess(most = { heapShare, memoryShare }): string | undefined {
     const heapLimit = getHeapStatistics().heap_size_limit;
-    const heap = withoutGarbage(heapBytes, heapLimit * heapShare);
-    if (heap > heapLimit * heapShare) return `the JavaScript heap is full, ${share(heap, heapLimit)}`;
+    const heap = withoutGarbage(heapBytes, heapLimit * most.heapShare);
+    if (heap > heapLimit * most.heapShare) return `the JavaScript heap is full, ${share(heap, heapLimit)}`;
     const resident = residentBytes();
-    if (resident > this.#memoryBytes * memoryShare) return `the memory is full, ${share(resident, this.#memoryBytes)}`;
+    if (resident > this.#memoryBytes * most.memoryShare)
+      return `the memory is full, ${share(resident, this.#memoryBytes)}`;
     return undefined;
   }
+}
+
+const limits = new MemoryLimits();
+/** Beyond these shares Node or the system would end the program without a message. */
+const mostInUse = { heapShare: 0.9, memoryShare: 0.95 };
+
+/** Called between the slices of a long call. @throws InputError if the memory is nearly exhausted */
+export function checkMemoryInUse(): void {
+  const full = limits.ofProcess(mostInUse);
+  if (full !== undefined) throw new InputError(`${full}; ${memoryOptions}`);
 }
 
 const inMegabytes = (bytes: number) => `${grouped(Math.round(bytes / megabyte))} MB`;

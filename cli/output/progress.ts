@@ -1,6 +1,7 @@
 import { Presets, SingleBar } from "cli-progress";
 import { grouped } from "../../core/counted.ts";
 import type { Progress as CallProgress } from "../../lab/control.ts";
+import { checkMemoryInUse } from "../memory-limits.ts";
 import { complain } from "./print.ts";
 
 const eraseLine = "\r\x1b[K";
@@ -29,8 +30,9 @@ export class Progress {
   #bar: SingleBar | undefined;
   #stated = false;
 
-  /** Shows the progress of a library call. */
+  /** Shows the progress of a library call. @throws InputError if the memory is nearly exhausted */
   readonly follow = ({ doing, done, total }: CallProgress): void => {
+    checkMemoryInUse();
     if (total === undefined) {
       this.state(done === 0 ? doing : `${doing}: ${grouped(done)} requests`);
       return;

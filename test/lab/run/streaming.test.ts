@@ -1,0 +1,149 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterAll, describe, expect, test } from "vitest";
+import { seededRandom } from "../../../core/random.ts";
+import { type Trace, TraceBuilder } from "../../../core/trace/trace.ts";
+import type { ReaderPlugin } from "../../../index.ts";
+import { runTrace, streamTrace } from "../../../lab/run/run-trace.ts";
+import type { TargetOptions } from "../../../lab/run/trace-run.ts";
+import { presetRegistry } from "../../../policies/registry.ts";
+import { kvlab, newFolder } from "../../cli/program.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "kvlab-streaming-"));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+const requests = 300;
+
+/** Prompts of blocks of 16 tokens that share prefixes; the content ids are numbered by first use. */
+function* batches(size: number, { lateNamespaces = false } = {}): Generator<Trace> {
+  const random = seededRandom(3);
+  const builder = new TraceBuilder(16);
+  const prompts: number[][] = [[]];
+  let ids = 0;
+  for (let row = 0; row < requests; row++) {
+    const shared = prompts[random.below(prompts.length)];
+    const keys = [...shared.slice(0, random.below(shared.length + 1))];
+    for (let i = 1 + random.below(6); i > 0; i--) keys.push(ids++);
+    prompts.push(keys);
+    builder.add({
+      arrivalNs: row * 40_000_000,
+      inputTokens: keys.length * 16,
+      outputTokens: 1 + random.below(30),
+      keys,
+      ...(lateNamespaces && row > requests / 2 && { namespace: row % 3 }),
+    });
+    if (builder.requestCount === size) yield builder.take();
+  }
+  if (builder.requestCount > 0) yield builder.take();
+}
+
+const reader = (size: number, options = {}): ReaderPlugin => ({
+  name: "shared-prefixes",
+  open: () => ({
+    async *batches() {
+      yield* batches(size, options);
+    },
+  }),
+});
+
+const file = join(folder, "any");
+writeFileSync(file, "");
+
+const comparable = (report: object) =>
+  JSON.stringify(report, (name, value) => (/^(wallMs|blockRefsPerS)$/.test(name) ? undefined : value));
+
+/** Options without the default target. */
+type Options = Omit<TargetOptions, "target"> & { readonly target?: TargetOptions["target"] };
+
+async function compareBoth(options: Options, readerOptions = {}): Promise<void> {
+  const both = { target: "cache" as const, ...options };
+  const whole = await runTrace(file, { ...both, format: reader(requests, readerOptions) });
+  for (const size of [1, 7, 64]) {
+    const streamed = await streamTrace(file, { ...both, format: reader(size, readerOptions) });
+    expect(comparable(streamed.report)).toBe(comparable(whole.report));
+    expect(streamed.distinctBlocks).toBe(whole.distinctBlocks);
+  }
+}
+
+describe("a trace that is read batch by batch has the report of one in memory", () => {
+  for (const { name } of presetRegistry.all) {
+    test(`with ${name}`, () => compareBoth({ preset: name, blocks: { blocks: 60 } }));
+    test(`with ${name}, simulated`, () => compareBoth({ preset: name, target: "sim", blocks: { blocks: 300 } }));
+  }
+
+  const others: Record<string, Options> = {
+    "with the default size of the cache": {},
+    "with an unlimited cache": { blocks: "unlimited" },
+    "with a policy that reads the future": { eviction: "belady", blocks: { blocks: 40 } },
+    "with outputs that are cached": { rules: { "cache-generated": "true" }, blocks: { blocks: 40 } },
+    "with partial hits": { index: "block-trie", rules: { partial: "copy" }, blockSize: 32, blocks: { blocks: 40 } },
+    "with a warm-up": { warmup: 20, target: "sim", slo: { ttftMs: 50 } },
+    "run twice": { repeat: 1 },
+    "at a rate": { target: "sim", rate: 30, blocks: { share: 0.2 } },
+    "at a low speed": { target: "sim", speed: 0.5 },
+    "in a network": { target: "sim", network: { clientNs: 2_000_000, routerNs: 1000 } },
+    "on two replicas": { target: "sim", replicas: 2 },
+    "with a raised limit of output tokens": { maxOutput: 100 },
+    "with draft tokens": { target: "sim", speculate: { tokens: 3, acceptance: 0.6 } },
+  };
+  for (const [name, options] of Object.entries(others)) test(name, () => compareBoth(options));
+
+  test("if only later requests have namespaces", () =>
+    compareBoth({ blocks: { blocks: 60 } }, { lateNamespaces: true }));
+});
+
+describe("a run that is saved while it proceeds has the files of one that is saved at its end", () => {
+  const files = (run: string) => readdirSync(join(folder, run)).filter((name) => name.endsWith(".parquet"));
+  for (const target of ["cache", "sim"] as const)
+    test(`target ${target}`, async () => {
+      const save = (name: string) => ({ as: join(folder, `${target}-${name}`) });
+      await runTrace(file, { target, format: reader(requests), save: save("whole") });
+      await streamTrace(file, { target, format: reader(7), save: save("streamed") });
+      expect(files(`${target}-streamed`)).toEqual(files(`${target}-whole`));
+      for (const name of files(`${target}-whole`)) {
+        const [streamed, whole] = ["streamed", "whole"].map((run) =>
+          readFileSync(join(folder, `${target}-${run}`, name)),
+        );
+        expect(streamed.equals(whole), name).toBe(true);
+      }
+    });
+});
+
+/** Reads batches whose columns are views of arrays of 32 MB, and prints the largest resident memory, in kB, at the end. */
+const largeBatches = (count: number) => `
+export const reader = {
+  name: "large-batches",
+  open: () => ({
+    async *batches() {
+      for (let batch = 0; batch < ${count}; batch++) {
+        const keys = new Uint32Array(8 << 20).fill(1).subarray(0, 1);
+        keys[0] = 0;
+        const one = () => Uint32Array.of(16);
+        const columns = { inputTokens: one(), outputTokens: one(), maxOutputTokens: one(), keys };
+        const rows = { arrivalNs: Float64Array.of(batch * 1e8), keyStart: Float64Array.of(0, 1) };
+        yield { unitTokens: 16, requestCount: 1, ...columns, ...rows, distinctKeys: 1, optional: {} };
+      }
+      console.error(process.resourceUsage().maxRSS);
+    },
+  }),
+};
+`;
+
+describe("memory does not grow with the number of batches", () => {
+  const residentKb = async (count: number, args: readonly string[]) => {
+    const run = newFolder();
+    writeFileSync(join(run, "large.ts"), largeBatches(count));
+    const all = ["replay", "any", "--format", "./large.ts", "--blocks", "100", "--no-save", "--json", ...args];
+    const { code, stderr } = await kvlab(run, all);
+    expect(code, stderr).toBe(0);
+    return Number(stderr.trim().split("\n").at(-1));
+  };
+
+  for (const args of [[], ["--target", "sim"]])
+    test(`kvlab replay ${args.join(" ")}`, async () => {
+      // 60 more batches have 1.9 GB.
+      const [few, many] = [await residentKb(4, args), await residentKb(64, args)];
+      expect(many - few).toBeLessThan(800_000);
+    });
+});
