@@ -173,7 +173,10 @@ class StandardInput {
 
   async #next(signal: AbortSignal | undefined): Promise<Uint8Array | undefined> {
     signal?.throwIfAborted();
+    // Only a pending read keeps the process alive. A file as standard input has neither method.
+    const stdin: { ref?: () => void; unref?: () => void } = process.stdin;
     const stop = () => process.stdin.destroy();
+    stdin.ref?.();
     signal?.addEventListener("abort", stop, { once: true });
     try {
       this.#stream ??= process.stdin[Symbol.asyncIterator]();
@@ -185,6 +188,7 @@ class StandardInput {
       throw new TraceError(`standard input: ${whyUnreadable(error)}`);
     } finally {
       signal?.removeEventListener("abort", stop);
+      stdin.unref?.();
     }
   }
 }

@@ -41,7 +41,11 @@ export async function anonymizeTrace(
     const source = await openTraceSource(files, options);
     const secret = salt === "random" ? randomBytes(saltBytes) : salt;
     const { source: anonymous, idOf } = anonymized(source, { blockTokens, salt: secret });
-    written = await writeTrace(anonymous, writer, temporary, out, idOf);
+    written = await writeTrace(anonymous, writer, temporary, out, idOf).catch((error: unknown) => {
+      // The message names the library's option.
+      if (!(error instanceof InputError)) throw error;
+      throw new InputError(error.message.replace(/^block size is/, "--block-size is"));
+    });
   });
   return written!;
 }

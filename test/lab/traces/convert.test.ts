@@ -50,6 +50,20 @@ test("token ids survive every chain of formats that have them", async () => {
   );
 });
 
+test("lengths survive a CSV file, with arrivals relative to the first one", async () => {
+  await fc.assert(
+    fc.asyncProperty(anyTrace("lengths"), fc.constantFrom("c.csv", "c.csv.gz"), async (trace, name) => {
+      await writeParquetTo(at("lengths.parquet"), sourceOf(trace, "lengths"));
+      await convertTrace(at("lengths.parquet"), { out: at(name), force: true });
+      const { trace: read } = await openTrace(at(name));
+      expect([read.inputTokens, read.outputTokens]).toEqual([trace.inputTokens, trace.outputTokens]);
+      expect(read.arrivalNs).toEqual(trace.arrivalNs.map((ns) => ns - trace.arrivalNs[0]));
+      expect(read.lengthsOnly).toBe(true);
+    }),
+    { numRuns: 50 },
+  );
+});
+
 const request = (timestamp: number, rest = "") =>
   `{"timestamp": ${timestamp}, "input_length": 1000, "output_length": 3, "hash_ids": [7, ${timestamp}]${rest}}\n`;
 writeFileSync(
