@@ -2,7 +2,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { assert } from "../../core/errors.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { copyStandardInput } from "../../traces/bytes.ts";
-import { counting } from "../control.ts";
+import { counting, throwIfInterrupted } from "../control.ts";
 import { commandOf } from "../output/command-line.ts";
 import { machineReport, runReport, setupReport, streamReport } from "../output/report.ts";
 import { claimRunDirectory, TemporaryFiles } from "../output/run-directory.ts";
@@ -56,7 +56,11 @@ export async function runStream(
   const { rules = {}, repeat, save, signal } = options;
   const isWhole = preparation.isWhole === true || needsWhole(options, preparation);
   const reading = `reading ${stream.name}`;
-  if (!isWhole && isReadTwice(options, parts)) await copyStandardInput(stream.files, signal);
+  if (!isWhole && isReadTwice(options, parts))
+    await copyStandardInput(stream.files, signal).catch((error: unknown) => {
+      throwIfInterrupted(signal);
+      throw error;
+    });
   const trace = isWhole ? withLoad(await stream.whole(counting(options, reading)), options) : undefined;
   const source = trace ? TraceStream.of(trace, stream) : stream;
   const head = trace ?? (await stream.head());

@@ -10,7 +10,7 @@ const linesOf = (requests: number): string =>
   Array.from(
     { length: requests },
     (_, i) =>
-      `{"timestamp": ${i * 50}, "input_length": 40, "output_length": 5, "hash_ids": [${i % 7}, ${10 + (i % 7)}, ${20 + i}]}\n`,
+      `{"timestamp": ${i * 50}, "input_length": 1200, "output_length": 5, "hash_ids": [${i % 7}, ${10 + (i % 7)}, ${20 + i}]}\n`,
   ).join("");
 const lines = linesOf(300);
 
