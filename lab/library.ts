@@ -21,6 +21,7 @@ import type { AnonymizeTraceOptions } from "./traces/anonymize-trace.ts";
 import type { ConvertTraceOptions, WrittenTrace } from "./traces/convert-trace.ts";
 import type { FetchedTrace, FetchTraceOptions } from "./traces/fetch-trace.ts";
 import type { GenerateTraceOptions } from "./traces/generate-trace.ts";
+import type { LikeTraceOptions, TraceLikeness } from "./traces/like-trace.ts";
 import type { PublicTrace } from "./traces/public-traces.ts";
 import type { DescribedTrace, TraceStatsOptions } from "./traces/trace-stats.ts";
 import type { PluginKind, Plugins } from "./user-plugins/kinds.ts";
@@ -207,14 +208,24 @@ export async function traceStats(trace: TraceChoice, options?: TraceStatsOptions
 }
 
 /**
- * Generates chat sessions and writes them as a trace in Mooncake's format. `kvlab trace generate chat`. The same options give the
- * same file on every machine.
+ * Generates a trace and writes it in Mooncake's format. `kvlab trace generate NAME`. The same options give the same file on every
+ * machine.
  *
  * @returns the number of requests written
  * @throws InputError if an option is out of range, or the file exists or cannot be written; Interrupted, without a file
  */
 export async function generateTrace(options: GenerateTraceOptions): Promise<{ readonly requests: number }> {
   return (await import("./traces/generate-trace.ts")).generateTrace(options);
+}
+
+/**
+ * Fits a model to a trace and writes a trace that is drawn from it: the same lengths, arrivals and sharing, no content.
+ * `kvlab trace generate --like FILE`. The report states how close it is.
+ *
+ * @throws InputError, TraceError naming file and line, Interrupted
+ */
+export async function likeTrace(trace: string, options: LikeTraceOptions): Promise<TraceLikeness> {
+  return (await import("./traces/like-trace.ts")).likeTrace(trace, options);
 }
 
 /**

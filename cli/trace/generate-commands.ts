@@ -1,12 +1,15 @@
 import type { Command } from "commander";
 import { grouped } from "../../core/counted.ts";
+import { InputError } from "../../core/errors.ts";
 import { dashed, type GenerateTraceOptions, generateTrace } from "../../lab/traces/generate-trace.ts";
+import { type LikeTraceOptions, likeTrace, type TraceLikeness } from "../../lab/traces/like-trace.ts";
 import type { Generator, Parameter } from "../../traces/generators/generator.ts";
 import { defaultGenerator, generatorNamed, generators } from "../../traces/generators/registry.ts";
 import { decimalNumber, path } from "../input/options.ts";
 import { interruption } from "../interrupt.ts";
 import { print } from "../output/print.ts";
 import { Progress } from "../output/progress.ts";
+import { aligned } from "../output/table.ts";
 
 /** `kvlab trace generate`, with a command for every generator. */
 export function addGenerateCommands(trace: Command): void {
@@ -18,9 +21,12 @@ export function addGenerateCommands(trace: Command): void {
       "after",
       `
 Without a command the generator is ${defaultGenerator.name}. The same options generate the same
-file on every machine.
+file on every machine. --like FILE imitates a trace instead: its lengths,
+arrivals and sharing, without its content. A trace of lengths only gets the
+sharing of a generator, --sharing NAME (default: chat).
 
 Examples:
+  kvlab trace generate --like trace.jsonl.gz --out like.jsonl.gz
   kvlab trace generate rag --documents 1000 --out rag.jsonl.gz
   kvlab trace generate --requests 10000 --out chat.jsonl.gz`,
     );
@@ -36,14 +42,72 @@ function addGenerator(generate: Command, generator: Generator): void {
     .action((options: GenerateTraceOptions) => writeGenerated({ ...options, generator: name } as GenerateTraceOptions));
 }
 
-/** The command without a generator's name. */
+interface DefaultOptions extends LikeTraceOptions {
+  readonly like?: string;
+  readonly json?: boolean;
+}
+
+/** The command without a generator's name: chat, or with `--like` a trace that resembles a file. */
 function addDefault(generate: Command): void {
   addOptions(generate.command("default", { isDefault: true, hidden: true }), defaultGenerator)
     .argument("[NAME]")
-    .action((name: string | undefined, options: GenerateTraceOptions) => {
+    .option("--like <FILE>", "trace that is imitated")
+    .option("--sharing <NAME>", "generator whose sharing a trace of lengths gets")
+    .option("--json", "print one JSON document and nothing else")
+    .action((name: string | undefined, options: DefaultOptions, command: Command) => {
       if (name !== undefined) generatorNamed(name);
-      return writeGenerated(options);
+      if (options.like === undefined) {
+        for (const own of ["sharing", "json"] as const)
+          if (options[own] !== undefined) throw new InputError(`--${own} needs --like FILE`);
+        return writeGenerated(options as GenerateTraceOptions);
+      }
+      const chatOnly = Object.keys(defaultGenerator.parameters)
+        .filter((each) => each !== "requests" && each !== "seed")
+        .find((each) => command.getOptionValueSource(each) === "cli");
+      if (chatOnly !== undefined)
+        throw new InputError(`${dashed(chatOnly)} is an option of a generator, not of --like`);
+      const requests = command.getOptionValueSource("requests") === "cli" ? options.requests : undefined;
+      const { out, force, seed, sharing } = options;
+      return writeLike(
+        options.like,
+        { out, force, ...(requests && { requests }), ...(seed !== undefined && { seed }), ...(sharing && { sharing }) },
+        options.json,
+      );
     });
+}
+
+async function writeLike(trace: string, options: LikeTraceOptions, json: boolean | undefined): Promise<void> {
+  const progress = new Progress();
+  try {
+    const control = { progress: progress.follow, note: progress.note, signal: interruption };
+    const likeness = await likeTrace(trace, { ...options, ...control });
+    progress.done();
+    print(
+      json
+        ? `${JSON.stringify(likeness, undefined, 2)}\n`
+        : `${likenessText(likeness, trace)}\nWrote ${grouped(likeness.requests)} requests to ${options.out}\n`,
+    );
+  } finally {
+    progress.done();
+  }
+}
+
+function likenessText({ hitRatios, sharing, requestsPerS, ...likeness }: TraceLikeness, trace: string): string {
+  const rate = (value: number | null) => (value === null ? "all at once" : `${value.toPrecision(3)} requests a second`);
+  const rows = [
+    ["prompt lengths", `distance ${likeness.inputLengthDistance.toFixed(3)} (Kolmogorov-Smirnov; 0 = equal)`],
+    ["output lengths", `distance ${likeness.outputLengthDistance.toFixed(3)}`],
+    ["rate", `${rate(requestsPerS.generated)}; the trace: ${rate(requestsPerS.trace)}`],
+    ...(hitRatios ?? []).map((at) => [
+      `LRU, ${grouped(at.blocks)} blocks`,
+      `hit ratio ${at.generated.toFixed(3)}; the trace: ${at.trace.toFixed(3)}`,
+    ]),
+    ...(likeness.hitRatioDifferenceMax === null
+      ? []
+      : [["hit ratios", `differ by ${likeness.hitRatioDifferenceMax.toFixed(3)} at most`]]),
+    ...(sharing === null ? [] : [["sharing", `that of the generator ${sharing}: ${trace} has lengths only`]]),
+  ];
+  return aligned(rows, "ll");
 }
 
 function addOptions(command: Command, { parameters }: Generator): Command {
