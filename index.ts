@@ -15,6 +15,7 @@ export { type OptionalColumns, type Trace, TraceBuilder, type TraceRow, type Tra
 export type { WeightBits } from "./engine/backend.ts";
 export type { TextCodec } from "./engine/model/tokenizer.ts";
 export type { Calibrated, CalibrateOptions } from "./lab/calibrate/calibrate.ts";
+export type { CalibrateProfileOptions, ProfileDocument } from "./lab/calibrate/calibrate-profile.ts";
 export type { Checked, CheckOptions } from "./lab/check/check.ts";
 export type { CheckDocument, CheckedLaw } from "./lab/check/check-document.ts";
 export type { CompareOptions, ReplayComparison } from "./lab/compare/compare.ts";
@@ -49,6 +50,7 @@ export {
   anonymizeTrace,
   beat,
   calibrate,
+  calibrateProfile,
   checkPlugin,
   compare,
   compareServed,

@@ -1,10 +1,13 @@
 import type { Command } from "commander";
+import { InputError } from "../core/errors.ts";
 import type { WeightBits } from "../engine/backend.ts";
 import { type BackendName, defaultBackend } from "../engine/backends.ts";
 import { calibrate } from "../lab/calibrate/calibrate.ts";
+import { calibrateProfile } from "../lab/calibrate/calibrate-profile.ts";
 import type { PartNames } from "../lab/run/configuration.ts";
 import type { NamedNumbers } from "../lab/run/simulation-options.ts";
 import { calibrationText } from "./calibrate/calibration-text.ts";
+import { profileText } from "./calibrate/profile-text.ts";
 import { addBlockSize, addParts, bitsOption, engineTargetOption, path, wholeNumber } from "./input/options.ts";
 import { bytes, namedNumber } from "./input/simulation-options.ts";
 import { interruption, withEngine } from "./interrupt.ts";
@@ -28,6 +31,7 @@ interface CalibrateOptions extends PartNames {
   readonly from?: string;
   readonly out?: string;
   readonly plot?: string;
+  readonly profile?: string;
   readonly json?: boolean;
 }
 
@@ -36,6 +40,7 @@ Examples:
   kvlab calibrate --model random:15m --out cost.json
   kvlab replay trace.jsonl --target sim --preset vllm --cost cost.json
   kvlab calibrate --model ./llama --preset vllm --max-prompt 4096 --rounds 3
+  kvlab calibrate --model random:15m --profile ./cpu-15m
   kvlab calibrate --from runs/example-${defaultBackend.name}-random_tiny-lru-1000-1a2b3c4d
   kvlab calibrate sharegpt.jsonl --from vllm-log --out vllm.json`;
 
@@ -72,6 +77,11 @@ export function addCalibrate(program: Command): void {
       "write a plot of the residuals (default: beside the cost model, .svg)",
       path("--plot", "a file"),
     )
+    .option(
+      "--profile <FOLDER>",
+      "write operator times instead, for --target sim --cost profile:FOLDER",
+      path("--profile", "a folder"),
+    )
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(calibrateEngine);
@@ -79,12 +89,19 @@ export function addCalibrate(program: Command): void {
 
 async function calibrateEngine(
   trace: string | undefined,
-  { rule, target, ...options }: CalibrateOptions,
+  { rule, target, profile, ...options }: CalibrateOptions,
 ): Promise<void> {
   const progress = new Progress();
   const rules = rule && parseRules(rule);
   const control = { progress: progress.follow, note: progress.note, signal: interruption };
   try {
+    if (profile !== undefined) {
+      checkProfileOptions({ ...options, trace, rule });
+      const measured = await withEngine(() => calibrateProfile({ ...options, ...control, profile, backend: target }));
+      progress.done();
+      print(`${options.json ? JSON.stringify(measured, undefined, 2) : profileText(measured)}\n`);
+      return;
+    }
     const { report, calls } = await withEngine(() =>
       calibrate({ ...options, ...control, rules, trace, backend: target }),
     );
@@ -93,4 +110,18 @@ async function calibrateEngine(
   } finally {
     progress.done();
   }
+}
+
+/** Options of a fit, and of a replica that serves requests: the steps of a profile run on the executor alone. */
+const fitOptions = [
+  ...(["trace", "from", "out", "plot", "preset", "index", "eviction", "allocator", "scheduler", "rule"] as const),
+  ...(["schedulerOption", "capacity", "blockSize"] as const),
+];
+
+/** @throws InputError that names an option without effect on a profile */
+function checkProfileOptions(options: Readonly<Partial<Record<(typeof fitOptions)[number], unknown>>>): void {
+  const given = fitOptions.find((name) => options[name] !== undefined);
+  if (given === undefined) return;
+  const name = given === "trace" ? "a trace" : `--${given.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
+  throw new InputError(`${name} and --profile exclude each other: a profile has the times of steps of given shapes`);
 }

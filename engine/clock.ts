@@ -17,6 +17,9 @@ export function stopwatch(): () => number {
   return () => performance.now() - startMs;
 }
 
+/** Date and time in UTC: "2026-11-23T04:10:00.000Z". */
+export const now = (): string => new Date().toISOString();
+
 /** Node's timers fire at once for longer delays. */
 const longestWaitMs = 2 ** 31 - 1;
 

@@ -1,6 +1,7 @@
 // The functions of the package. Each loads its modules when it is called, so that importing the package takes little time.
 
 import type { Calibrated, CalibrateOptions } from "./calibrate/calibrate.ts";
+import type { CalibrateProfileOptions, ProfileDocument } from "./calibrate/calibrate-profile.ts";
 import type { Checked, CheckOptions } from "./check/check.ts";
 import type { CompareOptions, ReplayComparison } from "./compare/compare.ts";
 import type { ServedComparison, ServedComparisonOptions } from "./compare/compare-served.ts";
@@ -111,6 +112,16 @@ export async function verify(trace: TraceChoice, options?: VerifyOptions): Promi
  */
 export async function calibrate(options?: CalibrateOptions): Promise<Calibrated> {
   return (await import("./calibrate/calibrate.ts")).calibrate(options);
+}
+
+/**
+ * Measures an engine's steps on a grid of shapes, and writes their times as an operator profile, for `--cost profile:FOLDER`.
+ * `kvlab calibrate --profile`.
+ *
+ * @throws InputError, ExecutorError, Interrupted
+ */
+export async function calibrateProfile(options: CalibrateProfileOptions): Promise<ProfileDocument> {
+  return (await import("./calibrate/calibrate-profile.ts")).calibrateProfile(options);
 }
 
 /**

@@ -5,14 +5,15 @@ import type { BackendName } from "../../engine/backends.ts";
 import { type Executor, ExecutorError } from "../../engine/executor.ts";
 import { loadModel } from "../../engine/model/load.ts";
 import { parameterCount } from "../../engine/model/tensors.ts";
+import { blocksFor, blockTokens, greedyStep, promptOf, stepOf } from "../../lab/calibrate/profile/batch-steps.ts";
+import { profileBlocks } from "../../lab/calibrate/profile/grid.ts";
 import { fillWithNoise } from "../../lab/fuzz/engines.ts";
 import { serveTrace } from "../../lab/library.ts";
 import { presetRegistry } from "../../policies/registry.ts";
 import { Operators } from "./operators.ts";
-import { profileBlocks, writeProfile } from "./profile.ts";
+import { profileOperators } from "./profile.ts";
 import { backendFrom, optionsFrom, Report, short } from "./report.ts";
 import { type Sizes, sizes } from "./shapes.ts";
-import { blocksFor, blockTokens, greedyStep, promptOf, stepOf } from "./steps.ts";
 import { blockSizeFor, conversations } from "./trace.ts";
 
 const limitMinutes = 9;
@@ -224,7 +225,7 @@ class Bench {
   #profile(operators: Operators): void {
     const { model, shapeName, profile } = this.#sizes;
     const { config } = loadModel(model);
-    const written = writeProfile(this.#out, operators, config, shapeName, profile, () => this.#report.isOver);
+    const written = profileOperators(this.#out, operators, config, shapeName, profile, () => this.#report.isOver);
     this.#report.line(`operator profile ${written.folder}: ${JSON.stringify(written.rows)} rows`);
     this.#report.add({ profile: written });
   }

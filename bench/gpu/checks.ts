@@ -3,6 +3,7 @@ import { type BackendName, defaultBackend } from "../../engine/backends.ts";
 import { openCudaExecutor } from "../../engine/cuda/executor.ts";
 import { loadModel } from "../../engine/model/load.ts";
 import { argmax } from "../../engine/sampling.ts";
+import { blockTokens, greedyStep, promptOf, stepOf } from "../../lab/calibrate/profile/batch-steps.ts";
 import { verify } from "../../lab/library.ts";
 import type { NamedNumbers } from "../../lab/run/simulation-options.ts";
 import { presetRegistry } from "../../policies/registry.ts";
@@ -10,7 +11,7 @@ import { expectedLogits, logitsOf, modelNames, openSmall, rowErrors } from "./ex
 import { compareWithTransformers } from "./oracle.ts";
 import { compareProducts } from "./products.ts";
 import type { Results } from "./report.ts";
-import { blockTokens, generated, greedyStep, promptOf, stepOf } from "./steps.ts";
+import { generated } from "./steps.ts";
 import { blockSizeFor, conversations } from "./trace.ts";
 
 /** Where a check gets its inputs. */

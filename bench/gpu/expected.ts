@@ -4,7 +4,7 @@ import type { EngineBackend } from "../../engine/backend.ts";
 import { defaultBackend } from "../../engine/backends.ts";
 import type { Executor } from "../../engine/executor.ts";
 import { loadModel } from "../../engine/model/load.ts";
-import { blocksFor, blockTokens, promptOf, type Rows, stepOf } from "./steps.ts";
+import { blocksFor, blockTokens, promptOf, type Rows, stepOf } from "../../lab/calibrate/profile/batch-steps.ts";
 
 /** A small model of every architecture: together they have every position scheme, GQA, QK-norm, biases and a sliding window. */
 export const modelNames = ["tiny", "tiny-qwen2", "tiny-qwen3", "tiny-mistral", "tiny-gpt2", "tiny-bloom"].map(

@@ -9,7 +9,7 @@ import { splitsOf } from "../../engine/cuda/paged-decoder.ts";
 import { StepInputs, type StepSize, sizeOf } from "../../engine/cuda/step-inputs.ts";
 import type { BatchStep } from "../../engine/executor.ts";
 import type { DecoderConfig } from "../../engine/model/decoder.ts";
-import { blockTokens } from "./steps.ts";
+import { blockTokens } from "../../lab/calibrate/profile/batch-steps.ts";
 
 /** Least time of a measured graph, and the most launches that it has. */
 const leastGraphMs = 0.5;

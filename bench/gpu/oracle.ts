@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import type { EngineBackend } from "../../engine/backend.ts";
 import { loadModel } from "../../engine/model/load.ts";
+import { blocksFor, blockTokens, stepOf } from "../../lab/calibrate/profile/batch-steps.ts";
 import { type RowErrors, rowErrors } from "./expected.ts";
-import { blocksFor, blockTokens, stepOf } from "./steps.ts";
 
 /** The exit code of `oracle.py` without torch or transformers. */
 const notInstalled = 3;

@@ -4,7 +4,7 @@ import { loadKernels } from "../../engine/cuda/kernel-image.ts";
 import { Launches } from "../../engine/cuda/launches.ts";
 import { fromBfloat16 } from "../../engine/model/floats.ts";
 import { randomConfig } from "../../engine/model/random.ts";
-import { blockTokens } from "./steps.ts";
+import { blockTokens } from "../../lab/calibrate/profile/batch-steps.ts";
 
 /** Rows, columns and inputs of the products that are compared; partial tiles included. */
 const shapes = [

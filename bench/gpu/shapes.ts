@@ -1,3 +1,5 @@
+import { type ProfileGrid, powers } from "../../lab/calibrate/profile/grid.ts";
+
 /** Sizes of a benchmark: of real models on a GPU, or so small that the emulator of the tests runs it. */
 export interface Sizes {
   /** The model of decode, prefill and the profile. */
@@ -25,28 +27,8 @@ export interface Sizes {
   readonly presets: readonly string[];
   readonly requests: number;
   readonly blocks: number;
-  readonly profile: ProfileSizes;
+  readonly profile: ProfileGrid;
 }
-
-/** The grid of the operator profile. */
-export interface ProfileSizes {
-  /** Tokens of a step, for operators of each token. */
-  readonly tokens: readonly number[];
-  readonly sequences: readonly number[];
-  /** Prefill chunks, and cached tokens before them; 0: no chunk. */
-  readonly chunks: readonly number[];
-  /** Decodes of a step, and their contexts. */
-  readonly decodes: readonly number[];
-  readonly contexts: readonly number[];
-  /** Most tokens of all contexts of a step. */
-  readonly mostContextTokens: number;
-}
-
-const powers = (least: number, most: number, factor = 2): number[] => {
-  const all = [];
-  for (let value = least; value <= most; value *= factor) all.push(value);
-  return all;
-};
 
 export const sizes: Readonly<Record<string, Sizes>> = {
   "8b": {
@@ -56,8 +38,9 @@ export const sizes: Readonly<Record<string, Sizes>> = {
     ...{ copyBytes: 2 ** 32, product: 8192 },
     ...{ presets: ["vllm", "sglang", "trt-llm", "turbomind"], requests: 200, blocks: 4000 },
     profile: {
-      ...{ tokens: [...powers(1, 2048), 4096, 8192], sequences: powers(1, 256), chunks: [0, ...powers(16, 2048)] },
-      ...{ decodes: [0, ...powers(1, 256, 4)], contexts: powers(64, 16_384, 4), mostContextTokens: 2 ** 20 },
+      ...{ tokens: [...powers(1, 2048), 4096, 8192], sequences: powers(1, 256), chunks: powers(16, 2048) },
+      ...{ decodes: powers(1, 256, 4), contexts: powers(64, 16_384, 4), cached: [0, ...powers(64, 16_384, 4)] },
+      ...{ besideDecodes: powers(1, 256, 4), besideContexts: powers(64, 16_384, 4), mostContextTokens: 2 ** 20 },
     },
   },
   tiny: {
@@ -66,8 +49,8 @@ export const sizes: Readonly<Record<string, Sizes>> = {
     ...{ prefills: [70], cachedPrompt: 64, cached: [0, 32, 56], copyBytes: 2 ** 16, product: 64 },
     ...{ presets: ["vllm"], requests: 4, blocks: 200 },
     profile: {
-      ...{ tokens: [1, 3], sequences: [1, 2], chunks: [0, 17], decodes: [0, 2], contexts: [20] },
-      mostContextTokens: 1000,
+      ...{ tokens: [1, 3], sequences: [1, 2], chunks: [17], cached: [0, 20], decodes: [2], contexts: [20] },
+      ...{ besideDecodes: [2], besideContexts: [20], mostContextTokens: 1000 },
     },
   },
 };

@@ -18,7 +18,7 @@ export interface Calibration extends FittedSteps {
 const shares = { p5: 0.05, p25: 0.25, p50: 0.5, p75: 0.75, p95: 0.95 } as const;
 type Quantiles = Readonly<Record<keyof typeof shares, number>>;
 
-function quantiles(values: readonly number[]): Quantiles {
+export function quantiles(values: readonly number[]): Quantiles {
   const sorted = Float64Array.from(values).sort();
   const at = (share: number) => sorted[Math.round(share * (sorted.length - 1))];
   return Object.fromEntries(Object.entries(shares).map(([name, share]) => [name, at(share)])) as Quantiles;

@@ -4,10 +4,15 @@ import { parse } from "yaml";
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import { hardwareNamed } from "../../sim/cost/hardware.ts";
+import { shapeOf } from "../../sim/cost/model-config.ts";
+import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import { modelNamed } from "../../sim/cost/models.ts";
 import { whyUnreadable } from "../../traces/bytes.ts";
 import { readTextFile } from "../../traces/read-text.ts";
 import { profilesFolder } from "../package.ts";
+
+/** A model's sizes in the fields of a Hugging Face config.json. */
+export const configFile = "config.json";
 
 /** The operator times of one model on one device, as a folder. */
 export interface ProfileFolder {
@@ -27,6 +32,10 @@ export interface ProfileFolder {
   readonly maxSequences: number;
   /** By degree, `OperatorProfile.skew`. */
   readonly skew: Readonly<Record<string, number>>;
+  /** `OperatorProfile.padded`. */
+  readonly padded?: boolean;
+  /** The model's sizes, if the folder has its config.json. */
+  readonly shape?: ModelShape;
 }
 
 interface MetaFile {
@@ -36,6 +45,7 @@ interface MetaFile {
   readonly vllm_version?: unknown;
   readonly engine?: unknown;
   readonly profiled_at?: unknown;
+  readonly cuda_graphs?: unknown;
   readonly engine_effective?: { readonly max_num_batched_tokens?: unknown; readonly max_num_seqs?: unknown };
   readonly skew_fit?: { readonly per_tp?: Readonly<Record<string, { readonly alpha_default?: unknown }>> };
 }
@@ -92,6 +102,7 @@ async function profileFolder(folder: string): Promise<ProfileFolder> {
   if (!Array.isArray(degrees) || !degrees.every((degree) => Number.isSafeInteger(degree) && degree > 0))
     throw new InputError(`${path}: tp_degrees is ${JSON.stringify(degrees)}, expected a list of numbers`);
   const [hardware, model] = [field("hardware"), field("model")];
+  const shape = await shapeIn(folder, model);
   return {
     name: folder.replace(/[/\\]+$/, "").replace(/^.*[/\\]/, ""),
     folder,
@@ -105,7 +116,22 @@ async function profileFolder(folder: string): Promise<ProfileFolder> {
     skew: Object.fromEntries(
       Object.entries(meta.skew_fit?.per_tp ?? {}).map(([degree, fit]) => [degree, shareFrom(fit?.alpha_default, path)]),
     ),
+    ...(meta.cuda_graphs === false && { padded: false }),
+    ...(shape && { shape }),
   };
+}
+
+/** The sizes in the folder's config.json, for models that the simulator has no name for. */
+async function shapeIn(folder: string, model: string): Promise<ModelShape | undefined> {
+  if (!(await readdir(folder)).includes(configFile)) return undefined;
+  const path = join(folder, configFile);
+  const text = await readTextFile(path);
+  try {
+    return shapeOf(model, JSON.parse(text), path);
+  } catch (error) {
+    if (error instanceof InputError) throw error;
+    throw new InputError(`${path}: is not JSON (${(error as Error).message})`);
+  }
 }
 
 function nameOr(given: string, known: () => string): string {

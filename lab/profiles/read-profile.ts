@@ -59,6 +59,7 @@ export async function readProfile(profile: ProfileFolder, tensorParallel: number
       ns: nanos(attention.time_us),
     }),
     skew: skew[tensorParallel] ?? 0,
+    padded: profile.padded,
     perSequence: curvesBy(perSequence.layer, perSequence.sequences, perSequence.time_us),
     experts: experts && expertTimes(experts),
   };

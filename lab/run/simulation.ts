@@ -45,7 +45,8 @@ export async function simulatedFrom(
   for (const name of ["model", "gpu"] as const)
     if (options[name]?.includes(",")) throw new InputError(`--${name} is "${options[name]}", expected one name`);
   const given = await givenProfile(options);
-  const model = await modelFrom(options.model ?? given?.model ?? simulatedDefaults.model);
+  const modelName = options.model ?? given?.model ?? simulatedDefaults.model;
+  const model = given?.shape && modelName === given.model ? given.shape : await modelFrom(modelName);
   const hardware = hardwareNamed(options.gpu ?? given?.gpu ?? simulatedDefaults.gpu);
   const parallelism = parallelismFrom(options, model);
   const { dataParallel } = parallelism;

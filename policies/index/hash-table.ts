@@ -1,12 +1,5 @@
-import type {
-  BlockId,
-  EntryId,
-  IndexContext,
-  IndexPlugin,
-  Insertion,
-  Match,
-  PrefixIndex,
-} from "../../core/plugins/index.ts";
+import type { BlockId, IndexContext, IndexPlugin, Insertion, Match, PrefixIndex } from "../../core/plugins/index.ts";
+import { BlockEntries, blockEntryRules } from "./block-entries.ts";
 import { absent, BlocksByContent, noPage, pageBits, pageMask } from "./contents.ts";
 
 const { never, evicted } = absent;
@@ -16,27 +9,20 @@ const { never, evicted } = absent;
  * block. The chained hash and the comparison of contents are in `ContentIds`, which numbers contents densely and exactly,
  * so that this index finds the block of a content id in an array.
  */
-class HashTable implements PrefixIndex {
+class HashTable extends BlockEntries implements PrefixIndex {
   readonly remembersEvicted = true;
-  evictableBlocks = 0;
-  blockCount = 0;
-  readonly #host: IndexContext["host"];
   readonly #duplicates: string;
   readonly #swaps: boolean;
-  readonly #victim = new Int32Array(1);
   /** By content id: the block that stores it, `never` or `evicted`. */
   readonly #blockOf = new BlocksByContent();
   /** Under `duplicates=keep`, `adopt` and `newest`: the next block in the list of blocks with the same content. */
   readonly #nextDuplicate = new Map<BlockId, BlockId>();
 
-  constructor({ host, rules }: IndexContext) {
-    this.#host = host;
-    this.#duplicates = rules.duplicates;
-    this.#swaps = rules.duplicates === "swap" || rules.duplicates === "share";
-  }
-
-  get entryCount(): number {
-    return this.blockCount;
+  constructor(context: IndexContext) {
+    super(context);
+    const { duplicates } = context.rules;
+    this.#duplicates = duplicates;
+    this.#swaps = duplicates === "swap" || duplicates === "share";
   }
 
   expectKeys(distinct: number): void {
@@ -68,24 +54,10 @@ class HashTable implements PrefixIndex {
     found.evicted = evictedCount;
   }
 
-  matched(blocks: Int32Array, count: number): void {
-    if (this.#host.countsHits) for (let i = 0; i < count; i++) this.#host.hit(blocks[i]);
-  }
-
-  referenced(blocks: Int32Array, count: number): void {
-    this.evictableBlocks -= count;
-    for (let i = 0; i < count; i++) this.#host.blocked(blocks[i]);
-  }
-
-  released(blocks: Int32Array, count: number): void {
-    this.evictableBlocks += count;
-    this.#host.released(blocks, count);
-  }
-
   insert(insertion: Insertion): boolean {
     const { keys, start, table, from, to } = insertion;
     const blockOf = this.#blockOf;
-    const keyOf = this.#host.columns.key;
+    const keyOf = this.host.columns.key;
     const shift = start | 0;
     let i = from | 0;
     for (let number = -1, page = noPage; i < to; i++) {
@@ -97,27 +69,20 @@ class HashTable implements PrefixIndex {
       keyOf[block] = key;
     }
     this.blockCount += i - from;
-    this.#host.createdBlocks(insertion, from, i);
+    this.host.createdBlocks(insertion, from, i);
     if (i === to) return true;
     this.#insertRest(insertion, i);
     return false;
-  }
-
-  evict(entry: EntryId): void {
-    this.#remove(entry);
-    this.evictableBlocks--;
-    this.#victim[0] = entry;
-    this.#host.evicted(this.#victim, 1);
   }
 
   evictMany(entries: Int32Array, from: number, to: number): void {
     const count = to - from;
     this.evictableBlocks -= count;
     if (this.#nextDuplicate.size > 0) {
-      for (let i = from; i < to; i++) this.#remove(entries[i]);
+      for (let i = from; i < to; i++) this.remove(entries[i]);
       return;
     }
-    const keyOf = this.#host.columns.key;
+    const keyOf = this.host.columns.key;
     // Stored blocks are in pages of their own.
     const { pages } = this.#blockOf;
     for (let i = from | 0; i < to; i++) {
@@ -127,33 +92,15 @@ class HashTable implements PrefixIndex {
     this.blockCount -= count;
   }
 
-  drop(block: BlockId): void {
-    const idle = this.#host.isIdle(block);
-    this.#remove(block);
-    if (idle) this.evictableBlocks--;
-    this.#host.dropped(block, idle);
-    this.#host.blockDropped(block);
-  }
-
   *blocks(): Iterable<BlockId> {
     yield* this.#blockOf.blocks();
     yield* this.#nextDuplicate.values();
   }
 
-  isEvictable(entry: EntryId): boolean {
-    return this.#host.isIdle(entry);
-  }
-
   *duplicatesOf(block: BlockId): Iterable<BlockId> {
-    let next: BlockId | undefined = this.#blockOf.at(this.#host.columns.key[block]);
+    let next: BlockId | undefined = this.#blockOf.at(this.host.columns.key[block]);
     for (; next !== undefined; next = this.#nextDuplicate.get(next)) yield next;
   }
-
-  entryOf(block: BlockId): EntryId {
-    return block;
-  }
-
-  grow(): void {}
 
   /** Inserts blocks `[first, to)` one by one; the content of some is stored already. */
   #insertRest(insertion: Insertion, first: number): void {
@@ -163,7 +110,7 @@ class HashTable implements PrefixIndex {
       replacements[i - from] = table[i];
       if (!this.#insertOne(insertion, i)) continue;
       this.blockCount++;
-      this.#host.createdBlocks(insertion, i, i + 1);
+      this.host.createdBlocks(insertion, i, i + 1);
     }
   }
 
@@ -178,7 +125,7 @@ class HashTable implements PrefixIndex {
         replacements[i - from] = i === partialAt ? -1 : stored;
         return false;
       }
-      if (this.#duplicates === "replace" && !this.#host.isPinned(stored)) this.drop(stored);
+      if (this.#duplicates === "replace" && !this.host.isPinned(stored)) this.drop(stored);
     }
     const first = this.#blockOf.at(key);
     if (first >= 0 && this.#duplicates !== "newest") {
@@ -187,7 +134,7 @@ class HashTable implements PrefixIndex {
       this.#blockOf.set(key, own);
       if (first >= 0) this.#nextDuplicate.set(own, first);
     }
-    this.#host.columns.key[own] = key;
+    this.host.columns.key[own] = key;
     return true;
   }
 
@@ -207,8 +154,8 @@ class HashTable implements PrefixIndex {
     this.#nextDuplicate.set(last, own);
   }
 
-  #remove(block: BlockId): void {
-    const key = this.#host.columns.key[block];
+  protected override remove(block: BlockId): void {
+    const key = this.host.columns.key[block];
     const after = this.#nextDuplicate.get(block);
     let before = this.#blockOf.at(key);
     if (before === block) {
@@ -228,18 +175,6 @@ export const hashTable: IndexPlugin = {
   about:
     "one entry per block, found by the chained hash of the prefix that ends with it, confirmed by comparing content",
   source: "vLLM automatic prefix caching (vllm/v1/core/block_pool.py)",
-  supports: {
-    "match-limit": "any",
-    "full-hit": "any",
-    "drop-blocks": "any",
-    publish: "any",
-    "cache-generated": "any",
-    duplicates: "any",
-    "same-step": "any",
-    "free-order": "any",
-    "free-queue": "any",
-    reserve: "any",
-    collision: "any",
-  },
+  supports: { ...blockEntryRules, duplicates: "any" },
   create: (context) => new HashTable(context),
 };

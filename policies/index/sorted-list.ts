@@ -1,13 +1,6 @@
 import { grown } from "../../core/grown.ts";
-import type {
-  BlockId,
-  EntryId,
-  IndexContext,
-  IndexPlugin,
-  Insertion,
-  Match,
-  PrefixIndex,
-} from "../../core/plugins/index.ts";
+import type { BlockId, IndexPlugin, Insertion, Match, PrefixIndex } from "../../core/plugins/index.ts";
+import { BlockEntries, blockEntryRules } from "./block-entries.ts";
 
 const none = -1;
 
@@ -19,22 +12,10 @@ const none = -1;
  * Contents are numbered in the order of their first occurrence, so that new contents are appended, and the blocks of a prompt
  * are often neighbours: the place after the previous block is compared first.
  */
-class SortedList implements PrefixIndex {
-  evictableBlocks = 0;
-  blockCount = 0;
-  readonly #host: IndexContext["host"];
-  readonly #victim = new Int32Array(1);
+class SortedList extends BlockEntries implements PrefixIndex {
   /** Content ids in ascending order, and the block of each; the first `blockCount` elements are valid. */
   #keys = new Uint32Array(64);
   #blocks = new Int32Array(64);
-
-  constructor({ host }: IndexContext) {
-    this.#host = host;
-  }
-
-  get entryCount(): number {
-    return this.blockCount;
-  }
 
   match(keys: Uint32Array, start: number, count: number, table: Int32Array, found: Match): void {
     let place = none;
@@ -54,23 +35,9 @@ class SortedList implements PrefixIndex {
     found.absent = absent;
   }
 
-  matched(blocks: Int32Array, count: number): void {
-    if (this.#host.countsHits) for (let i = 0; i < count; i++) this.#host.hit(blocks[i]);
-  }
-
-  referenced(blocks: Int32Array, count: number): void {
-    this.evictableBlocks -= count;
-    for (let i = 0; i < count; i++) this.#host.blocked(blocks[i]);
-  }
-
-  released(blocks: Int32Array, count: number): void {
-    this.evictableBlocks += count;
-    this.#host.released(blocks, count);
-  }
-
   insert(insertion: Insertion): boolean {
     const { keys, start, table, from, to, partialAt, replacements } = insertion;
-    const host = this.#host;
+    const host = this.host;
     let allStored = true;
     for (let i = from; i < to; i++) {
       const own = table[i];
@@ -91,15 +58,8 @@ class SortedList implements PrefixIndex {
     return allStored;
   }
 
-  evict(entry: EntryId): void {
-    this.#remove(entry);
-    this.evictableBlocks--;
-    this.#victim[0] = entry;
-    this.#host.evicted(this.#victim, 1);
-  }
-
   evictMany(entries: Int32Array, from: number, to: number): void {
-    const keyOf = this.#host.columns.key;
+    const keyOf = this.host.columns.key;
     for (let i = from; i < to; i++) this.#blocks[this.#placeOf(keyOf[entries[i]], 0)] = none;
     let kept = 0;
     for (let place = 0; place < this.blockCount; place++) {
@@ -111,27 +71,9 @@ class SortedList implements PrefixIndex {
     this.evictableBlocks -= to - from;
   }
 
-  drop(block: BlockId): void {
-    const idle = this.#host.isIdle(block);
-    this.#remove(block);
-    if (idle) this.evictableBlocks--;
-    this.#host.dropped(block, idle);
-    this.#host.blockDropped(block);
-  }
-
   blocks(): Iterable<BlockId> {
     return this.#blocks.subarray(0, this.blockCount);
   }
-
-  isEvictable(entry: EntryId): boolean {
-    return this.#host.isIdle(entry);
-  }
-
-  entryOf(block: BlockId): EntryId {
-    return block;
-  }
-
-  grow(): void {}
 
   expectKeys(): void {}
 
@@ -175,8 +117,8 @@ class SortedList implements PrefixIndex {
     this.#blocks[place] = block;
   }
 
-  #remove(block: BlockId): void {
-    const place = this.#placeOf(this.#host.columns.key[block], 0);
+  protected override remove(block: BlockId): void {
+    const place = this.#placeOf(this.host.columns.key[block], 0);
     this.#keys.copyWithin(place, place + 1, this.blockCount);
     this.#blocks.copyWithin(place, place + 1, this.blockCount);
     this.blockCount--;
@@ -188,18 +130,6 @@ export const sortedList: IndexPlugin = {
   about: "one entry per block, in a list that is sorted by prefix and searched by bisection: the simplest index",
   source: "named in LMDeploy's issue 1407, beside hash table and radix tree",
   defaults: { duplicates: "swap" },
-  supports: {
-    "match-limit": "any",
-    "full-hit": "any",
-    "drop-blocks": "any",
-    publish: "any",
-    "cache-generated": "any",
-    duplicates: ["swap", "share"],
-    "same-step": "any",
-    "free-order": "any",
-    "free-queue": "any",
-    reserve: "any",
-    collision: "any",
-  },
+  supports: { ...blockEntryRules, duplicates: ["swap", "share"] },
   create: (context) => new SortedList(context),
 };

@@ -150,7 +150,8 @@ class PrefixGroups implements Scheduler {
         return false;
       }
       context.preempt(last, "recompute");
-      this.#waiting.add(last.request.id);
+      // A sequence whose prefill was on another replica is in no batch here: it waits for the next one.
+      if (this.#groupOf.has(last.request.id)) this.#waiting.add(last.request.id);
     }
     return true;
   }

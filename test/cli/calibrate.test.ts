@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { hasRecordedTraces, recordedTracePath } from "../support/recordings.ts";
@@ -32,6 +32,26 @@ test("an engine is calibrated, the simulator uses the cost file, and the plot ha
   const { simulation, latency } = await json(folder, ["replay", "--target", "sim", "--cost", "tiny.json", ...few]);
   expect(simulation.cost).toBe("tiny.json");
   expect(latency.ttftMs.mean).toBeGreaterThan(0);
+});
+
+test("an operator profile is written, the simulator uses it, and an interrupted measurement leaves no file", async () => {
+  const folder = newFolder();
+  const small = ["calibrate", "--max-prompt", "32", "--max-batch", "1", "--profile"];
+  const text = await fromCheckout(folder, [...small, "cpu", "--rounds", "1"]);
+  expect(text).toMatch(/^profiled random:tiny on the CPU, /);
+  expect(text.replaceAll(/\s+/g, " ")).toContain("for kvlab replay --target sim --cost profile:./cpu");
+  const { profiles } = await json(folder, ["profiles", "./cpu"]);
+  expect(profiles).toMatchObject([{ name: "cpu", gpu: "cpu", model: "random:tiny" }]);
+  const { simulation } = await json(folder, ["replay", "--target", "sim", "--cost", "profile:./cpu", ...few]);
+  expect(simulation).toMatchObject({ cost: "profile:cpu/tp1", gpu: "cpu", model: "random:tiny" });
+  expect(await refusal(folder, [...small, "cpu"])).toBe("cpu: has files in it; expected a new folder for the profile");
+
+  const child = start(folder, [...small, "new/cpu", "--rounds", "1000"], { XDG_CACHE_HOME: folder }, fromSource());
+  const end = ended(child);
+  await expect.poll(() => readdirSync(folder)).toContain("new");
+  child.kill("SIGINT");
+  expect((await end).code).toBe(130);
+  expect(readdirSync(folder)).not.toContain("new");
 });
 
 test("a fit to a saved run reproduces the coefficients that it was simulated with", async () => {
@@ -134,6 +154,11 @@ describe.concurrent("invalid options are refused in one line", () => {
     ["calibrate --from nowhere --model random:tiny", /^--model and --from exclude each other: /],
     ["calibrate trace.jsonl", /^a trace \(trace\.jsonl\) needs --from DIR, /],
     ["calibrate --out a.json --plot a.json", /^--plot is a\.json, the file of the cost model; expected another one$/],
+    ["calibrate --profile cpu --preset vllm", /^--preset and --profile exclude each other: /],
+    ["calibrate trace.jsonl --profile cpu", /^a trace and --profile exclude each other: /],
+    ["calibrate --profile cpu --out a.json", /^--out and --profile exclude each other: /],
+    ["calibrate --profile cpu --block-size 32", /^--block-size and --profile exclude each other: /],
+    ["calibrate --profile /proc/new", /^\/proc\/new: cannot be written \(EN/],
   ];
   test.each(cases)("kvlab %s", async (args, message) => {
     expect(await refusal(newFolder(), args.split(" "))).toMatch(message);

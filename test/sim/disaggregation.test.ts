@@ -3,7 +3,7 @@ import { describe, expect, test } from "vitest";
 import { EventKind } from "../../core/log/events.ts";
 import { createRouter } from "../../core/replica/compose.ts";
 import type { DisaggregationConfig } from "../../core/serving/disaggregation.ts";
-import { presetRegistry, routerRegistry, schedulerRegistry } from "../../policies/registry.ts";
+import { routerRegistry } from "../../policies/registry.ts";
 import type { Simulation } from "../../sim/simulation.ts";
 import {
   costs,
@@ -13,6 +13,7 @@ import {
   type OwnSimulation,
   outcome,
   type Row,
+  settings,
   simulated,
   simulatedInBatches,
   workloads,
@@ -54,23 +55,13 @@ const pools: fc.Arbitrary<Pools> = fc.record({
   decodeRouter: fc.constantFrom(...routerRegistry.all.map(({ name }) => name)),
 });
 
-const settings: fc.Arbitrary<OwnSimulation> = fc
+const allSettings: fc.Arbitrary<OwnSimulation> = fc
   .record({
-    scheduler: fc.constantFrom(...schedulerRegistry.all.map(({ name }) => name)),
-    preset: fc.option(fc.constantFrom(...presetRegistry.all), { nil: undefined }),
-    blockTokens: fc.constantFrom(1, 4, 16),
-    tokens: fc.oneof(fc.integer({ min: 60, max: 250 }), fc.constant(undefined)),
-    hostBlocks: fc.constantFrom(0, 20),
-    loop: fc.constantFrom("open" as const, "closed" as const),
+    own: settings,
     speculation: fc.option(fc.constant({ tokens: 3, acceptance: 0.6, seed: 2 }), { nil: undefined }),
     network: fc.option(fc.record({ clientNs: fc.nat(300), routerNs: fc.nat(90) }), { nil: undefined }),
   })
-  .map(({ tokens, loop, ...own }) => ({
-    ...own,
-    ...(tokens !== undefined && { blocks: Math.ceil(tokens / own.blockTokens) }),
-    arrivals: { loop },
-    events: true,
-  }));
+  .map(({ own, ...more }) => ({ ...own, ...more }));
 
 function run(rows: readonly Row[], own: OwnSimulation, pool: Pools, more: OwnSimulation = {}): Simulation {
   const { prefill, router } = pool;
@@ -100,6 +91,34 @@ describe("worked", () => {
       "143 finish 0 -1 3 -1",
     ]);
     expect(simulation.replicas.map(({ stepCount }) => stepCount)).toEqual([1, 2]);
+  });
+
+  test("prefix-groups serves a sequence that was transferred and then preempted in its next batch", () => {
+    const shapes = [
+      ...[[0, 1, 6] as const, [0, 16, 9] as const, [0, 9, 1] as const],
+      ...[[1, 3, 7] as const, [1, 28, 2] as const, [1, 1, 2] as const, [1, 8, 2] as const],
+    ];
+    const rows = shapes.map(
+      ([at, prompt, output]): Row => ({
+        ...{
+          at,
+          prompt: Array(prompt).fill(0),
+          output: Array(output).fill(0),
+          maxOutput: output,
+          session: 0,
+          priority: 0,
+        },
+      }),
+    );
+    const pool = { prefill: 3, decode: 2, bytesPerS: 1e7, latencyNs: 0, router: "vllm-dp", decodeRouter: "vllm-dp" };
+    const perSequence = { sequences: 3, prefillSequences: 3, logits: 2, longestDecodeTokens: 3 };
+    const cost = linearCost({ fixed: 82, ...perSequence, decodeWindowTokens: 1, prefillWindowPairs: 1 });
+    const simulation = run(rows, { cost, scheduler: "prefix-groups", blocks: 15, events: true }, pool);
+    const preempted = simulation.replicas.flatMap((_, replica) =>
+      linesOf(simulation, replica).filter((line) => line.includes("preempt")),
+    );
+    expect(preempted).toHaveLength(1);
+    expect(outcome(simulation, "finishedNs").every((ns) => ns > 0)).toBe(true);
   });
 
   test("only blocks that the decode replica's cache does not have are transferred", () => {
@@ -149,7 +168,7 @@ describe("laws", () => {
   test("every request ends once, all tokens are generated, and no block stays referenced", () => {
     let transferred = 0;
     fc.assert(
-      fc.property(workloads(), costs, settings, pools, (rows, cost, own, pool) => {
+      fc.property(workloads(), costs, allSettings, pools, (rows, cost, own, pool) => {
         const ends = rows.map(() => 0);
         const tokens = rows.map(() => 0);
         const simulation = run(rows, own, pool, {
@@ -188,7 +207,7 @@ describe("laws", () => {
 
   test("the transfers can be recounted from the logs: what is sent is received, and links are used one transfer at a time", () => {
     fc.assert(
-      fc.property(workloads(), costs, settings, pools, (rows, cost, own, pool) => {
+      fc.property(workloads(), costs, allSettings, pools, (rows, cost, own, pool) => {
         const simulation = run(rows, own, pool, { cost: linearCost(cost) });
         const sent = new Map<number, { replica: number; tokens: number; atNs: number }>();
         const intervals = new Map<number, [from: number, to: number][]>();
@@ -231,7 +250,7 @@ describe("laws", () => {
 
   test("two runs are equal, also if every step is planned or requests are fed in batches", () => {
     fc.assert(
-      fc.property(workloads(), costs, settings, pools, (rows, cost, own, pool) => {
+      fc.property(workloads(), costs, allSettings, pools, (rows, cost, own, pool) => {
         const config = { cost: linearCost(cost) };
         const once = everythingOf(run(rows, own, pool, config));
         expect(everythingOf(run(rows, own, pool, config))).toEqual(once);
@@ -246,7 +265,7 @@ describe("laws", () => {
 
   test("prompts are computed on prefill replicas only, except after a preemption on a decode replica", () => {
     fc.assert(
-      fc.property(workloads(), costs, settings, pools, (rows, cost, own, pool) => {
+      fc.property(workloads(), costs, allSettings, pools, (rows, cost, own, pool) => {
         let computed = 0;
         const simulation = run(rows, own, pool, {
           cost: linearCost(cost),

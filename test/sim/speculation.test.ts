@@ -3,7 +3,6 @@ import { describe, expect, test } from "vitest";
 import { EventKind } from "../../core/log/events.ts";
 import { acceptedTokens } from "../../core/replica/speculation.ts";
 import { Recount } from "../../laws/recount.ts";
-import { presetRegistry, schedulerRegistry } from "../../policies/registry.ts";
 import {
   costs,
   everythingOf,
@@ -12,6 +11,7 @@ import {
   type OwnSimulation,
   outcome,
   type Row,
+  settings,
   simulated,
   totalOf,
   workloads,
@@ -22,22 +22,6 @@ const speculations = fc.record({
   acceptance: fc.constantFrom(0, 0.3, 0.7, 1),
   seed: fc.nat(100),
 });
-
-const settings: fc.Arbitrary<OwnSimulation> = fc
-  .record({
-    scheduler: fc.constantFrom(...schedulerRegistry.all.map(({ name }) => name)),
-    preset: fc.option(fc.constantFrom(...presetRegistry.all), { nil: undefined }),
-    blockTokens: fc.constantFrom(1, 4, 16),
-    tokens: fc.oneof(fc.integer({ min: 60, max: 250 }), fc.constant(undefined)),
-    hostBlocks: fc.constantFrom(0, 20),
-    loop: fc.constantFrom("open" as const, "closed" as const),
-  })
-  .map(({ tokens, loop, ...own }) => ({
-    ...own,
-    ...(tokens !== undefined && { blocks: Math.ceil(tokens / own.blockTokens) }),
-    arrivals: { loop },
-    events: true,
-  }));
 
 const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0);
 

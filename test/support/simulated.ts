@@ -10,6 +10,7 @@ import {
   allocatorRegistry,
   evictionRegistry,
   indexRegistry,
+  presetRegistry,
   routerRegistry,
   schedulerRegistry,
 } from "../../policies/registry.ts";
@@ -212,3 +213,20 @@ export const costs: fc.Arbitrary<Coefficients> = fc
     window: fc.option(fc.integer({ min: 1, max: 40 }), { nil: undefined }),
   })
   .map(({ window, ...rest }) => ({ ...rest, ...(window !== undefined && { windowTokens: window }) }) as Coefficients);
+
+/** Every scheduler and preset, with caches that are too small for some workloads, or unlimited. Events are recorded. */
+export const settings: fc.Arbitrary<OwnSimulation & { readonly events: true }> = fc
+  .record({
+    scheduler: fc.constantFrom(...schedulerRegistry.all.map(({ name }) => name)),
+    preset: fc.option(fc.constantFrom(...presetRegistry.all), { nil: undefined }),
+    blockTokens: fc.constantFrom(1, 4, 16),
+    tokens: fc.oneof(fc.integer({ min: 60, max: 250 }), fc.constant(undefined)),
+    hostBlocks: fc.constantFrom(0, 20),
+    loop: fc.constantFrom("open" as const, "closed" as const),
+  })
+  .map(({ tokens, loop, ...own }) => ({
+    ...own,
+    ...(tokens !== undefined && { blocks: Math.ceil(tokens / own.blockTokens) }),
+    arrivals: { loop },
+    events: true as const,
+  }));

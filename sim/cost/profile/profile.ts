@@ -11,7 +11,11 @@ export const layerCalls = {
   gate_up_proj: 1,
   act_fn: 1,
   down_proj: 1,
+  dense_layer: 1,
 } as const;
+
+/** All dense layers of a step, divided by the number of transformer layers, of an engine whose operators are not timed one by one. */
+export const denseLayer = "dense_layer" satisfies keyof typeof layerCalls;
 
 /** The layers that a step calls once, in the first or in the last stage of a pipeline. */
 export const stepCalls = [
@@ -34,6 +38,8 @@ export interface OperatorProfile {
   readonly skew: number;
   /** "lm_head" and "sampler" by sequences. */
   readonly perSequence: ReadonlyMap<string, Curve>;
+  /** Whether steps are padded to the batch sizes of vLLM's CUDA graphs; absent: they are. */
+  readonly padded?: boolean | undefined;
   /** The experts of one layer by number of activated experts: time by tokens. Absent: no experts. */
   readonly experts?: ExpertTimes | undefined;
 }

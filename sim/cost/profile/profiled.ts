@@ -79,8 +79,8 @@ export class Profiled implements DividedCost {
   #denseNs(tokens: number): number {
     const { shape, stage = wholeModel } = this.#options;
     const { hidden, numberBytes } = shape;
-    const { dense } = this.#profile;
-    const padded = graphTokens.find((size) => size >= tokens) ?? tokens;
+    const { dense, padded: isPadded = true } = this.#profile;
+    const padded = (isPadded ? graphTokens.find((size) => size >= tokens) : undefined) ?? tokens;
     const allReduceNs = this.#collectives.allReduceNs(padded * hidden * numberBytes);
     // One after attention, one after the feed-forward network.
     let layer = 2 * allReduceNs;
