@@ -40,7 +40,7 @@ Examples:
   kvlab calibrate --model random:15m --out cost.json
   kvlab replay trace.jsonl --target sim --preset vllm --cost cost.json
   kvlab calibrate --model ./llama --preset vllm --max-prompt 4096 --rounds 3
-  kvlab calibrate --model random:15m --profile ./cpu-15m
+  kvlab calibrate --model random:15m --profile ./my-15m
   kvlab calibrate --from runs/example-${defaultBackend.name}-random_tiny-lru-1000-1a2b3c4d
   kvlab calibrate sharegpt.jsonl --from vllm-log --out vllm.json`;
 

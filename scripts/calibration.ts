@@ -310,6 +310,24 @@ The last row is the spread of steps of the same load around their median, which 
 - Loads that no measured step has (in the designed steps: copied blocks, swapped tokens) cost nothing; fit to a run that has them.
 - Models with sliding windows are fitted to their whole contexts, of which the engine gathers only a part; fit to the steps of a run.
 
+## Operator profiles
+
+\`\`\`sh
+kvlab calibrate --model random:15m --profile ./my-15m
+kvlab replay trace.jsonl --target sim --preset vllm --blocks 2000 --cost profile:./my-15m
+\`\`\`
+
+\`--profile\` measures the executor's steps on a grid of shapes instead: prompts of one block without logits, decodes with and without
+logits, chunks over cached tokens, alone and beside decodes. Each step is measured once a round, in a random order, after a round
+that is discarded; the medians are divided into dense layers, logits and attention, whose sum is the measured time at each point of the
+grid (sim/profiles/README.md). Nothing is fitted. Unlike a fit, a profile extrapolates beyond its grid along its last points, so
+\`--max-prompt\` and \`--max-batch\` have to cover the trace. The engine's planning between steps is not in it.
+
+The prediction error of profiles has not been measured on an idle machine. On two cores with ten other programs (2026-11-23) half of
+the measurements were between −19 and +31 % of the median of their step and 5 % were above three times it, and a simulation of an overloaded engine,
+whose batches exceeded the grid, was 4.6 times too slow in mean latency and 4.5 times in TPOT (TTFT: 0.6 times the measured mean).
+Such a profile is of no use: check the spread that the command prints.
+
 ## Prediction error
 
 \`\`\`sh
