@@ -219,8 +219,8 @@ export async function traceStats(trace: TraceChoice, options?: TraceStatsOptions
 }
 
 /**
- * Generates a trace and writes it in Mooncake's format. `kvlab trace generate NAME`. The same options give the same file on every
- * machine.
+ * Generates a trace and writes it to a file or a stream. `kvlab trace generate NAME`. The same options give the same file on
+ * every machine.
  *
  * @returns the number of requests written
  * @throws InputError if an option is out of range, or the file exists or cannot be written; Interrupted, without a file

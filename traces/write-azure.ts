@@ -8,9 +8,9 @@ export const azureWriter: TraceWriter = {
   contents: ["blocks", "tokens", "lengths"],
   columns: [],
   hasGzip: true,
-  write(path, source, options = {}) {
+  write(target, source, options = {}) {
     return writeLines(
-      path,
+      target,
       source,
       options,
       (row) => `${dateTime(row.arrivalNs)},${row.inputTokens},${row.outputTokens}\n`,

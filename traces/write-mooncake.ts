@@ -19,8 +19,8 @@ export const mooncakeWriter: TraceWriter = {
     ...(["priority", "retentionNs", "category", "markedTokens"] as const),
   ],
   hasGzip: true,
-  write(path, source, options = {}) {
-    return writeLines(path, source, options, (row, index, unitTokens) => {
+  write(target, source, options = {}) {
+    return writeLines(target, source, options, (row, index, unitTokens) => {
       if (unitTokens === 1)
         throw new InputError("a trace of token ids cannot be written as mooncake, expected content ids of blocks");
       return jsonLine([

@@ -11,8 +11,8 @@ export const tokenIdsWriter: TraceWriter = {
     ...(["priority", "retentionNs", "category", "markedTokens", "generatedKeys"] as const),
   ],
   hasGzip: true,
-  write(path, source, options = {}) {
-    return writeLines(path, source, options, (row, index) => {
+  write(target, source, options = {}) {
+    return writeLines(target, source, options, (row, index) => {
       const { outputTokens, generatedKeys = [] } = row;
       if (generatedKeys.length !== outputTokens)
         throw new InputError(

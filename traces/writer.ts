@@ -1,5 +1,5 @@
 import { createWriteStream } from "node:fs";
-import { Readable } from "node:stream";
+import { Readable, type Writable } from "node:stream";
 import { pipeline } from "node:stream/promises";
 import { createGzip } from "node:zlib";
 import {
@@ -14,6 +14,13 @@ import {
 /** Columns that a format may lack. `keys` are the ids of a prompt. */
 export type WrittenColumn = "keys" | "maxOutputTokens" | Exclude<keyof OptionalColumns, "generatedStart">;
 
+/** The path of a file, or a stream, which is ended after the trace. */
+export type TraceTarget = string | Writable;
+
+/** The stream of a target. */
+export const streamOf = (target: TraceTarget): Writable =>
+  typeof target === "string" ? createWriteStream(target) : target;
+
 /** A format in which traces are written. Its name is that of the reader. */
 export interface TraceWriter {
   readonly name: string;
@@ -24,8 +31,8 @@ export interface TraceWriter {
   readonly columns: readonly WrittenColumn[];
   /** Whether a file whose name ends in .gz is compressed. */
   readonly hasGzip: boolean;
-  /** Writes to a path, compressed or not. @throws InputError if a request cannot be written in this format */
-  write(path: string, source: TraceSource, options?: WriteOptions): Promise<void>;
+  /** Writes a trace, compressed or not. @throws InputError if a request cannot be written in this format */
+  write(target: TraceTarget, source: TraceSource, options?: WriteOptions): Promise<void>;
 }
 
 export interface WriteOptions {
@@ -38,14 +45,14 @@ const linesPerChunk = 512;
 
 /** Writes a line for each request of a source. `lineOf` returns it with its line end. */
 export async function writeLines(
-  path: string,
+  target: TraceTarget,
   source: TraceSource,
   { isCompressed = false }: WriteOptions,
   lineOf: (row: TraceRow, index: number, unitTokens: number) => string,
   header = "",
 ): Promise<void> {
   const lines = Readable.from(chunks(source, lineOf, header));
-  const file = createWriteStream(path);
+  const file = streamOf(target);
   if (isCompressed) await pipeline(lines, createGzip(), file);
   else await pipeline(lines, file);
 }

@@ -1,3 +1,5 @@
+import { Writable } from "node:stream";
+
 /** The original `process.stdout.write`: `keepStdoutClean` replaces it for plug-in code. */
 const write = process.stdout.write.bind(process.stdout);
 
@@ -25,6 +27,20 @@ export const outputError = ({ code, message }: NodeJS.ErrnoException) =>
 export function keepStdoutClean(): void {
   process.stdout.write = process.stderr.write.bind(process.stderr) as typeof process.stdout.write;
 }
+
+/** Standard output as a stream, with back-pressure. An error of a pipe ends the program by its event (`endWithReader`). */
+export const standardOutput = (): Writable =>
+  new Writable({
+    write(chunk: Uint8Array, _, done) {
+      try {
+        write(chunk, (error) => {
+          if (!error) done();
+        });
+      } catch (error) {
+        done(outputError(error as NodeJS.ErrnoException));
+      }
+    },
+  });
 
 /** Resolves when all output is written. */
 export const printed = () => new Promise<void>((done) => write("", () => done()));

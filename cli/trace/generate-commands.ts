@@ -3,11 +3,12 @@ import { grouped } from "../../core/counted.ts";
 import { InputError } from "../../core/errors.ts";
 import { dashed, type GenerateTraceOptions, generateTrace } from "../../lab/traces/generate-trace.ts";
 import { type LikeTraceOptions, likeTrace, type TraceLikeness } from "../../lab/traces/like-trace.ts";
+import { type OutputFile, outputName } from "../../lab/traces/output-file.ts";
 import type { Generator, Parameter } from "../../traces/generators/generator.ts";
 import { defaultGenerator, generatorNamed, generators } from "../../traces/generators/registry.ts";
 import { decimalNumber, path } from "../input/options.ts";
 import { interruption } from "../interrupt.ts";
-import { print } from "../output/print.ts";
+import { print, standardOutput } from "../output/print.ts";
 import { Progress } from "../output/progress.ts";
 import { aligned } from "../output/table.ts";
 
@@ -28,7 +29,8 @@ sharing of a generator, --sharing NAME (default: chat).
 Examples:
   kvlab trace generate --like trace.jsonl.gz --out like.jsonl.gz
   kvlab trace generate rag --documents 1000 --out rag.jsonl.gz
-  kvlab trace generate --requests 10000 --out chat.jsonl.gz`,
+  kvlab trace generate --requests 10000 --out chat.jsonl.gz
+  kvlab trace generate rag --requests 100000 --out - | kvlab replay -`,
     );
   for (const generator of generators) addGenerator(generate, generator);
   addDefault(generate);
@@ -67,10 +69,13 @@ function addDefault(generate: Command): void {
       if (chatOnly !== undefined)
         throw new InputError(`${dashed(chatOnly)} is an option of a generator, not of --like`);
       const requests = command.getOptionValueSource("requests") === "cli" ? options.requests : undefined;
-      const { out, force, seed, sharing } = options;
+      const { out, force, to, seed, sharing } = options;
       return writeLike(
         options.like,
-        { out, force, ...(requests && { requests }), ...(seed !== undefined && { seed }), ...(sharing && { sharing }) },
+        {
+          ...{ out, force, ...(to !== undefined && { to }) },
+          ...{ ...(requests && { requests }), ...(seed !== undefined && { seed }), ...(sharing && { sharing }) },
+        },
         options.json,
       );
     });
@@ -82,10 +87,12 @@ async function writeLike(trace: string, options: LikeTraceOptions, json: boolean
     const control = { progress: progress.follow, note: progress.note, signal: interruption };
     const likeness = await likeTrace(trace, { ...options, ...control });
     progress.done();
-    print(
+    // Standard output has only the trace, if it is written there.
+    const report = typeof options.out === "string" ? print : (text: string) => process.stderr.write(text);
+    report(
       json
         ? `${JSON.stringify(likeness, undefined, 2)}\n`
-        : `${likenessText(likeness, trace)}\nWrote ${grouped(likeness.requests)} requests to ${options.out}\n`,
+        : `${likenessText(likeness, trace)}\nWrote ${grouped(likeness.requests)} requests to ${outputName(options.out)}\n`,
     );
   } finally {
     progress.done();
@@ -112,11 +119,18 @@ function likenessText({ hitRatios, sharing, requestsPerS, ...likeness }: TraceLi
 
 function addOptions(command: Command, { parameters }: Generator): Command {
   command
-    .requiredOption("--out <FILE>", "file to write; compressed if its name ends in .gz", path("--out", "a file"))
+    .requiredOption("--out <FILE>", "file to write; compressed if its name ends in .gz; -: standard output", outputFile)
+    .option("--to <FORMAT>", "format to write: mooncake, parquet or azure (default: by extension, or mooncake)")
     .option("--force", "replace the file if it exists");
   for (const [each, parameter] of Object.entries<Parameter>(parameters))
     command.option(`${dashed(each)} <N>`, textOf(parameter), decimalNumber(dashed(each)), parameter.default);
   return command;
+}
+
+/** A path, or standard output. */
+function outputFile(text: string, before: OutputFile["out"] | undefined): OutputFile["out"] {
+  const parsed = path("--out", "a file")(text, before === undefined ? undefined : outputName(before));
+  return parsed === "-" ? standardOutput() : parsed;
 }
 
 const textOf = ({ about, unit }: Parameter) => (unit === "seconds" ? `${about}, in seconds` : about);
@@ -137,9 +151,10 @@ function wrapped(text: string): string {
 async function writeGenerated(options: GenerateTraceOptions): Promise<void> {
   const progress = new Progress();
   try {
-    const { requests } = await generateTrace({ ...options, progress: progress.follow, signal: interruption });
+    const control = { progress: progress.follow, note: progress.note, signal: interruption };
+    const { requests } = await generateTrace({ ...options, ...control });
     progress.done();
-    print(`Wrote ${grouped(requests)} requests to ${options.out}\n`);
+    if (typeof options.out === "string") print(`Wrote ${grouped(requests)} requests to ${options.out}\n`);
   } finally {
     progress.done();
   }

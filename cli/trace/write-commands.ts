@@ -3,22 +3,25 @@ import { counted, grouped } from "../../core/counted.ts";
 import { InputError } from "../../core/errors.ts";
 import { type AnonymizeTraceOptions, anonymizeTrace } from "../../lab/traces/anonymize-trace.ts";
 import { type ConvertTraceOptions, convertTrace, type WrittenTrace } from "../../lab/traces/convert-trace.ts";
+import type { OutputFile } from "../../lab/traces/output-file.ts";
 import { addTraceOptions, path, wholeNumber } from "../input/options.ts";
 import { interruption } from "../interrupt.ts";
-import { print } from "../output/print.ts";
+import { print, standardOutput } from "../output/print.ts";
 import { Progress } from "../output/progress.ts";
 
 const convertExamples = `
 The format of OUT follows from its extension: .parquet is kvlab's Parquet
 schema (docs/traces.md), .jsonl is mooncake for content ids and token-ids for
 token ids, .csv is azure (arrival and lengths only). A name that ends in .gz is
-compressed. A dash as TRACE reads standard input.
+compressed. A dash as TRACE reads standard input, as OUT it writes JSON Lines (or
+the format of --to) to standard output.
 
 Examples:
   kvlab trace convert trace.jsonl.gz trace.parquet
   kvlab trace convert day1.jsonl day2.jsonl both.jsonl.gz
   kvlab trace convert trace.parquet lengths.csv
-  zcat trace.jsonl.gz | kvlab trace convert - trace.parquet --limit 1000`;
+  zcat trace.jsonl.gz | kvlab trace convert - trace.parquet --limit 1000
+  kvlab trace convert trace.parquet - | head -1`;
 
 const anonymizeExamples = `
 OUT has the arrivals and lengths of the requests, and a content id for each block:
@@ -67,7 +70,7 @@ function addWriteOptions(command: Command): Command {
 
 type Written = (
   paths: readonly string[],
-  out: string,
+  out: OutputFile["out"],
   control: { progress: Progress["follow"]; note: Progress["note"]; signal: AbortSignal },
 ) => Promise<WrittenTrace>;
 
@@ -78,12 +81,17 @@ async function write(files: readonly string[], written: Written): Promise<void> 
   const progress = new Progress();
   try {
     const control = { progress: progress.follow, note: progress.note, signal: interruption };
-    const { format, requests, inputTokens, outputTokens, lost } = await written(paths, out, control);
+    const { format, requests, inputTokens, outputTokens, lost } = await written(
+      paths,
+      out === "-" ? standardOutput() : out,
+      control,
+    );
     progress.done();
     for (const { column, requests } of lost)
       progress.note(
         `${format} has no column ${column}, which ${counted(requests, "request")} of the trace ${requests === 1 ? "has" : "have"}`,
       );
+    if (out === "-") return;
     print(
       `Wrote ${counted(requests, "request")}, ${grouped(inputTokens)} input and ${grouped(outputTokens)} output tokens to ${out} (${format})\n`,
     );

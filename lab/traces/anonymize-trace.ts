@@ -4,7 +4,7 @@ import { anonymized } from "../../traces/anonymize.ts";
 import type { Control } from "../control.ts";
 import { openTraceSource, type TraceReading } from "../input.ts";
 import { type WrittenTrace, writersOf, writeTrace } from "./convert-trace.ts";
-import { type OutputFile, writeOutput } from "./output-file.ts";
+import { type OutputFile, outputName, writeOutput } from "./output-file.ts";
 
 /** How a trace is read, and the file to write. */
 export interface AnonymizeTraceOptions extends TraceReading, OutputFile, Control {
@@ -12,7 +12,7 @@ export interface AnonymizeTraceOptions extends TraceReading, OutputFile, Control
   readonly blockSize: number;
   /** Secret of the ids, or "random": a new one that is stored nowhere. Default: random. */
   readonly salt?: string;
-  /** Format to write: mooncake or parquet; by default the one of the file's extension. */
+  /** Format to write: mooncake or parquet; by default the one of the file's extension, for a stream mooncake. */
   readonly to?: string;
 }
 
@@ -35,13 +35,15 @@ export async function anonymizeTrace(
   const files = typeof paths === "string" ? [paths] : paths;
   const writer = writersOf(out, to).find(({ name }) => name === "mooncake" || name === "parquet");
   if (!writer)
-    throw new InputError(`${out}: anonymized traces have content ids, expected the format mooncake or parquet`);
+    throw new InputError(
+      `${outputName(out)}: anonymized traces have content ids, expected the format mooncake or parquet`,
+    );
   let written: WrittenTrace | undefined;
-  await writeOutput(options, files, async (temporary) => {
+  await writeOutput(options, files, async (target) => {
     const source = await openTraceSource(files, options);
     const secret = salt === "random" ? randomBytes(saltBytes) : salt;
     const { source: anonymous, idOf } = anonymized(source, { blockTokens, salt: secret });
-    written = await writeTrace(anonymous, writer, temporary, out, idOf).catch((error: unknown) => {
+    written = await writeTrace(anonymous, writer, target, out, idOf).catch((error: unknown) => {
       // The message names the library's option.
       if (!(error instanceof InputError)) throw error;
       throw new InputError(error.message.replace(/^block size is/, "--block-size is"));

@@ -1,15 +1,18 @@
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import type { Trace, TraceContent, TraceSource } from "../../core/trace/trace.ts";
-import type { TraceWriter, WrittenColumn } from "../../traces/writer.ts";
+import type { TraceTarget, TraceWriter, WrittenColumn } from "../../traces/writer.ts";
 import { traceWriters } from "../../traces/writers.ts";
 import type { Control } from "../control.ts";
 import { openTraceSource, type TraceReading } from "../input.ts";
-import { type OutputFile, writeOutput } from "./output-file.ts";
+import { type OutputFile, outputName, writeOutput } from "./output-file.ts";
 
 /** How a trace is read, and the file to write. */
 export interface ConvertTraceOptions extends TraceReading, OutputFile, Control {
-  /** Format to write: parquet, mooncake, token-ids or azure; by default the one of the file's extension. */
+  /**
+   * Format to write: parquet, mooncake, token-ids or azure; by default the one of the file's extension, for a stream
+   * JSON Lines: mooncake or token-ids.
+   */
   readonly to?: string;
 }
 
@@ -23,6 +26,7 @@ export interface LostColumn {
 
 /** What was written. */
 export interface WrittenTrace {
+  /** Path of the file; "-" for a stream. */
   readonly out: string;
   readonly format: string;
   readonly requests: number;
@@ -46,19 +50,19 @@ export async function convertTrace(
   const files = typeof paths === "string" ? [paths] : paths;
   const candidates = writersOf(out, to);
   let written: WrittenTrace | undefined;
-  await writeOutput(options, files, async (temporary) => {
+  await writeOutput(options, files, async (target) => {
     const source = await openTraceSource(files, options);
-    written = await writeTrace(source, writerFor(source.content, candidates), temporary, out);
+    written = await writeTrace(source, writerFor(source.content, candidates), target, out);
   });
   return written!;
 }
 
-/** Writes a source to a path and counts requests and lost columns; `out` is the final name. */
+/** Writes a source to a target and counts requests and lost columns; `out` is the final name, or the stream. */
 export async function writeTrace(
   source: TraceSource,
   writer: TraceWriter,
-  temporary: string,
-  out: string,
+  target: TraceTarget,
+  out: OutputFile["out"],
   idOf?: (key: number) => string,
 ): Promise<WrittenTrace> {
   const counts = { requests: 0, inputTokens: 0, outputTokens: 0 };
@@ -83,14 +87,14 @@ export async function writeTrace(
       if (counts.requests === 0) throw new InputError(`${source.files.join(", ")}: no requests`);
     },
   };
-  await writer.write(temporary, counting, { isCompressed: isGzip(out), idOf });
+  await writer.write(target, counting, { isCompressed: isGzip(out), idOf });
   return {
-    ...{ out, format: writer.name, ...counts },
+    ...{ out: outputName(out), format: writer.name, ...counts },
     lost: [...lost].map(([name, requests]) => ({ column: columnNames[name], requests })),
   };
 }
 
-const isGzip = (path: string) => path.endsWith(".gz");
+const isGzip = (out: OutputFile["out"]) => typeof out === "string" && out.endsWith(".gz");
 
 /** For each column that a format may lack, whether a request has a value in it. */
 function columnsOf(batch: Trace): [WrittenColumn, (r: number) => boolean][] {
@@ -131,7 +135,7 @@ const columnNames: Readonly<Record<WrittenColumn, string>> = {
 const formatList = traceWriters.map(({ name }) => name).join(", ");
 
 /** The writers of a format, or of the file's extension, of which the trace's content selects one. @throws InputError */
-export function writersOf(out: string, to: string | undefined): readonly TraceWriter[] {
+export function writersOf(out: OutputFile["out"], to: string | undefined): readonly TraceWriter[] {
   const found = to === undefined ? byExtension(out) : traceWriters.filter(({ name }) => name === to);
   if (to !== undefined && found.length === 0) {
     const near = nearest(
@@ -142,17 +146,17 @@ export function writersOf(out: string, to: string | undefined): readonly TraceWr
   }
   if (found.length === 0)
     throw new InputError(
-      `${out}: the extension does not select a format (${extensionList}); --to FORMAT does: ${formatList}`,
+      `${outputName(out)}: the extension does not select a format (${extensionList}); --to FORMAT does: ${formatList}`,
     );
   if (isGzip(out) && found.every(({ hasGzip }) => !hasGzip))
-    throw new InputError(`${out}: Parquet is compressed itself, expected a name without .gz`);
+    throw new InputError(`${outputName(out)}: Parquet is compressed itself, expected a name without .gz`);
   return found;
 }
 
 const extensionList = traceWriters.map(({ name, extension }) => `${extension}: ${name}`).join(", ");
 
-function byExtension(out: string): TraceWriter[] {
-  const name = isGzip(out) ? out.slice(0, -3) : out;
+function byExtension(out: OutputFile["out"]): TraceWriter[] {
+  const name = typeof out === "string" ? out.replace(/\.gz$/, "") : ".jsonl";
   return traceWriters.filter(({ extension }) => name.endsWith(extension));
 }
 

@@ -1,62 +1,58 @@
-import { existsSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
-import { dirname, resolve } from "node:path";
+import { counted } from "../../core/counted.ts";
 import { InputError } from "../../core/errors.ts";
 import type { TraceSource } from "../../core/trace/trace.ts";
 import { type Generator, generated, type Values } from "../../traces/generators/generator.ts";
 import { type GeneratorChoice, generatorNamed } from "../../traces/generators/registry.ts";
-import { replaceable } from "../../traces/replace-file.ts";
-import { writeMooncake } from "../../traces/write-mooncake.ts";
 import { type Control, counting, yieldToEvents } from "../control.ts";
-import { checkWritable, removeEmpty } from "../output/run-directory.ts";
+import { type WrittenTrace, writerFor, writersOf, writeTrace } from "./convert-trace.ts";
+import { type OutputFile, writeOutput } from "./output-file.ts";
 
 /** The file, the generator and its parameters. */
 export type GenerateTraceOptions = GeneratorChoice & GeneratedFile & Control;
 
 /** The file that a generated trace is written to. */
-export interface GeneratedFile {
-  /** The file to write; compressed if its name ends in .gz. */
-  readonly out: string;
-  /** Replaces the file if it exists. */
-  readonly force?: boolean | undefined;
+export interface GeneratedFile extends OutputFile {
+  /** Format to write: mooncake, parquet or azure; by default the one of the file's extension, or mooncake. */
+  readonly to?: string | undefined;
 }
 
 /** The command line's name of an option. */
 export const dashed = (name: string) => `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 
 /**
- * Generates a trace and writes it in Mooncake's format. The same options give the same file on every machine.
+ * Generates a trace and writes it to a file or a stream. The same options give the same file on every machine.
  *
  * @throws InputError if an option is out of range, or the file exists or cannot be written; Interrupted, without a file
  */
 export async function generateTrace(options: GenerateTraceOptions): Promise<{ readonly requests: number }> {
-  const { out, force, progress, signal, note: _, generator: name = "chat", ...values } = options;
+  const { out, force, to, progress, signal, note, generator: name = "chat", ...values } = options;
   const generator = generatorNamed(name);
   const source = sourceOf(generator, values);
-  const requests = values.requests ?? generator.parameters.requests.default;
-  await writeTrace(source, requests, { out, force }, { progress, signal });
+  const target = { out, force, to, progress, signal, note };
+  const { requests } = await writeGenerated(source, values.requests ?? generator.parameters.requests.default, target);
   return { requests };
 }
 
-/** Writes a trace of this many requests. @throws InputError, Interrupted */
-export async function writeTrace(
+/** Writes a trace of this many requests; each column that the format lacks is a note. @throws InputError, Interrupted */
+export async function writeGenerated(
   source: TraceSource,
   requests: number,
-  { out, force }: GeneratedFile,
-  control: Control,
-): Promise<void> {
-  await checkWritable(out, dirname(out));
-  await replaceable(out);
-  if (existsSync(out) && !force) throw new InputError(`${out}: already exists; --force replaces it`);
-  const folder = resolve(dirname(out));
-  const made = await mkdir(folder, { recursive: true });
-  try {
-    await writeMooncake(watched(source, requests, control), out);
-  } catch (error) {
-    if (made) await removeEmpty(folder, made);
-    throw error;
-  }
+  options: GeneratedFile & Control,
+): Promise<WrittenTrace> {
+  const { out, to } = options;
+  const writer = writerFor(source.content, writersOf(out, to ?? defaultFormat(out)));
+  let written: WrittenTrace | undefined;
+  await writeOutput(options, [], async (target) => {
+    written = await writeTrace(watched(source, requests, options), writer, target, out);
+  });
+  for (const { column, requests } of written!.lost)
+    options.note?.(`${written!.format} has no column ${column}, which ${counted(requests, "request")} have`);
+  return written!;
 }
+
+/** Files of other extensions are Mooncake's JSON Lines. */
+const defaultFormat = (out: OutputFile["out"]) =>
+  typeof out === "string" && !/\.(parquet|csv)(\.gz)?$/.test(out) ? "mooncake" : undefined;
 
 /** @throws InputError with the command line's name of the option. */
 function sourceOf(generator: Generator, values: Partial<Values>): TraceSource {

@@ -8,7 +8,7 @@ import { kolmogorovSmirnov } from "../../traces/stats/value-counts.ts";
 import type { Control } from "../control.ts";
 import { streamed, type TraceReading } from "../input.ts";
 import { blockTokensFor } from "../run/configuration.ts";
-import { type GeneratedFile, writeTrace } from "./generate-trace.ts";
+import { type GeneratedFile, writeGenerated } from "./generate-trace.ts";
 
 /** The trace that is imitated, and the file that is written. */
 export interface LikeTraceOptions extends GeneratedFile, TraceReading, Control {
@@ -73,7 +73,7 @@ export async function likeTrace(trace: string, options: LikeTraceOptions): Promi
     }
   };
   const generatedSource: TraceSource = { format: "like", files: [], content: "blocks", batches: counted };
-  await writeTrace(generatedSource, requests, options, options);
+  await writeGenerated(generatedSource, requests, options);
   return likeness(original, made, sharing ?? null);
 }
 

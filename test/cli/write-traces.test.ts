@@ -1,8 +1,9 @@
+import { once } from "node:events";
 import { chmodSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
-import { ended, kvlab, newFolder, refusal, start } from "./program.ts";
+import { ended, json, kvlab, newFolder, refusal, start } from "./program.ts";
 
 const line = (i: number) =>
   `{"timestamp": ${i * 50}, "input_length": 1000, "output_length": 3, "hash_ids": [0, ${i + 1}], "session_id": 1}\n`;
@@ -28,6 +29,68 @@ test("a trace is converted from standard input, and columns without a place are 
   again.stdin?.end(readFileSync(join(folder, "t.parquet")));
   expect((await ended(again)).code).toBe(0);
   expect(readFileSync(join(folder, "again.jsonl"), "utf8").split("\n")[2]).toBe(line(2).trimEnd());
+});
+
+test("a dash as the output writes only the trace to standard output", async () => {
+  const folder = newFolder();
+  const generate = ["trace", "generate", "rag", "--requests", "900", "--out"];
+  await kvlab(folder, [...generate, "t.jsonl"]);
+  const text = readFileSync(join(folder, "t.jsonl"), "utf8");
+  expect(await kvlab(folder, [...generate, "-"])).toEqual({ code: 0, stdout: text, stderr: "" });
+  expect(await kvlab(folder, ["trace", "convert", "t.jsonl", "-"])).toEqual({ code: 0, stdout: text, stderr: "" });
+  const anonymize = ["trace", "anonymize", "t.jsonl", "--block-size", "16", "--salt", "s"];
+  await kvlab(folder, [...anonymize, "a.jsonl"]);
+  const anonymous = readFileSync(join(folder, "a.jsonl"), "utf8");
+  expect(await kvlab(folder, [...anonymize, "-"])).toEqual({ code: 0, stdout: anonymous, stderr: "" });
+  const like = await kvlab(folder, ["trace", "generate", "--like", "t.jsonl", "--json", "--out", "-"]);
+  expect(like.stdout.trimEnd().split("\n")).toHaveLength(900);
+  expect(JSON.parse(like.stderr)).toMatchObject({ schema: "trace-like/1", requests: 900 });
+  expect(readdirSync(folder).sort()).toEqual(["a.jsonl", "t.jsonl"]);
+});
+
+test("a generated trace is replayed through a pipe, also as Parquet", async () => {
+  const folder = newFolder();
+  await kvlab(folder, ["trace", "generate", "chat", "--requests", "300", "--out", "t.parquet"]);
+  const args = ["--blocks", "500", "--no-save"];
+  const expected = await json(folder, ["replay", "t.parquet", ...args]);
+  for (const to of ["mooncake", "parquet"]) {
+    const from = start(folder, ["trace", "generate", "chat", "--requests", "300", "--to", to, "--out", "-"]);
+    const into = start(folder, ["replay", "-", ...args, "--json"]);
+    from.stdout?.pipe(into.stdin!);
+    const { code, stdout } = await ended(into);
+    expect([code, JSON.parse(stdout).cache]).toEqual([0, expected.cache]);
+  }
+});
+
+test("a writer ends without a message when the reader closes the pipe, and waits for a slow reader", async () => {
+  const folder = newFolder();
+  const child = start(folder, ["trace", "generate", "chat", "--requests", "100000000", "--out", "-"]);
+  const exit = new Promise((resolve) => child.on("exit", resolve));
+  let stderr = "";
+  child.stderr?.on("data", (text) => {
+    stderr += text;
+  });
+  const [first] = await once(child.stdout!, "data");
+  expect(String(first)).toMatch(/^\{"timestamp": 0, /);
+  child.stdout?.pause();
+  await sleep(300);
+  child.stdout?.destroy();
+  expect([await exit, stderr]).toEqual([0, ""]);
+  expect(readdirSync(folder)).toEqual([]);
+});
+
+test("the format of a generated trace follows from the extension or from --to, and a lost column is a note", async () => {
+  const folder = newFolder();
+  const generate = (...args: string[]) => kvlab(folder, ["trace", "generate", "few-shot", "--requests", "9", ...args]);
+  expect((await generate("--out", "t.parquet")).code).toBe(0);
+  expect(readFileSync(join(folder, "t.parquet")).toString("latin1", 0, 4)).toBe("PAR1");
+  const { stderr } = await generate("--out", "t.csv");
+  expect(stderr).toContain("kvlab: note: azure has no column keys, which 9 requests have\n");
+  expect((await generate("--out", "t.txt")).code).toBe(0);
+  expect(readFileSync(join(folder, "t.txt"), "utf8")).toMatch(/^\{"timestamp": 0, /);
+  expect(await refusal(folder, ["trace", "generate", "few-shot", "--to", "token-ids", "--out", "x"])).toMatch(
+    /^the trace has content ids of blocks, but token-ids has token ids; /,
+  );
 });
 
 test("an interrupted conversion leaves no file", async () => {

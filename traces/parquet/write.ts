@@ -1,8 +1,8 @@
-import { type FileHandle, open } from "node:fs/promises";
+import { pipeline } from "node:stream/promises";
 import { crc32 } from "node:zlib";
 import { ByteWriter, type ColumnSource, ParquetWriter } from "hyparquet-writer";
 import { rowOf, type Trace, TraceBuilder, type TraceSource } from "../../core/trace/trace.ts";
-import type { TraceWriter, WriteOptions } from "../writer.ts";
+import { streamOf, type TraceTarget, type TraceWriter, type WriteOptions } from "../writer.ts";
 import {
   createdBy,
   footerMark,
@@ -37,19 +37,22 @@ export const parquetWriter: TraceWriter = {
  *
  * @throws an error of the file system if the file cannot be written
  */
-export async function writeParquetTo(path: string, source: TraceSource, { idOf }: WriteOptions = {}): Promise<void> {
-  const file = await open(path, "w");
-  try {
-    const groups = new GroupWriter(file, source, idOf);
-    for await (const batch of source.batches()) await groups.add(batch);
-    await groups.finish();
-  } finally {
-    await file.close();
-  }
+export async function writeParquetTo(
+  target: TraceTarget,
+  source: TraceSource,
+  { idOf }: WriteOptions = {},
+): Promise<void> {
+  await pipeline(bytesOf(source, idOf), streamOf(target));
 }
 
+async function* bytesOf(source: TraceSource, idOf: WriteOptions["idOf"]): AsyncGenerator<Uint8Array> {
+  const groups = new GroupWriter(source, idOf);
+  for await (const batch of source.batches()) yield* groups.add(batch);
+  yield* groups.finish();
+}
+
+/** The bytes of a file, row group by row group. */
 class GroupWriter {
-  readonly #file: FileHandle;
   readonly #bytes = new ByteWriter(1 << 16);
   readonly #metadata: { key: string; value: string }[];
   readonly #writer: ParquetWriter;
@@ -59,9 +62,8 @@ class GroupWriter {
   #builder: TraceBuilder | undefined;
   #keys = 0;
 
-  constructor(file: FileHandle, { content, format }: TraceSource, idOf: WriteOptions["idOf"]) {
+  constructor({ content, format }: TraceSource, idOf: WriteOptions["idOf"]) {
     this.#idOf = idOf;
-    this.#file = file;
     this.#isText = content === "tokens";
     this.#metadata = Object.entries({
       [metadataKeys.schema]: schemaName,
@@ -76,27 +78,28 @@ class GroupWriter {
     });
   }
 
-  async add(batch: Trace): Promise<void> {
+  async *add(batch: Trace): AsyncGenerator<Uint8Array> {
     this.#builder ??= this.#begin(batch.unitTokens);
     for (let r = 0; r < batch.requestCount; r++) {
       const row = rowOf(batch, r);
       this.#builder.add(row);
       this.#keys += row.keys.length + (row.generatedKeys?.length ?? 0);
-      if (this.#builder.requestCount >= rowsPerGroup || this.#keys >= keysPerGroup) await this.#endGroup(this.#builder);
+      if (this.#builder.requestCount >= rowsPerGroup || this.#keys >= keysPerGroup)
+        yield* this.#endGroup(this.#builder);
     }
   }
 
-  async finish(): Promise<void> {
-    if (this.#builder && this.#builder.requestCount > 0) await this.#endGroup(this.#builder);
-    else await this.#flush();
+  async *finish(): AsyncGenerator<Uint8Array> {
+    if (this.#builder && this.#builder.requestCount > 0) yield* this.#endGroup(this.#builder);
+    else yield this.#taken();
     this.#metadata.push({ key: metadataKeys.groupChecksums, value: this.#checksums.join(",") });
     await this.#writer.finish();
     const footer = this.#taken();
     const mark = Buffer.alloc(footerMark.length + 4);
     footerMark.copy(mark);
     mark.writeUInt32LE(crc32(footer), footerMark.length);
-    await this.#write(mark);
-    await this.#write(footer);
+    yield mark;
+    yield footer;
   }
 
   #begin(unitTokens: number): TraceBuilder {
@@ -104,8 +107,8 @@ class GroupWriter {
     return new TraceBuilder(unitTokens);
   }
 
-  async #endGroup(builder: TraceBuilder): Promise<void> {
-    await this.#flush();
+  async *#endGroup(builder: TraceBuilder): AsyncGenerator<Uint8Array> {
+    yield this.#taken();
     const group = builder.take();
     this.#keys = 0;
     await this.#writer.write({
@@ -113,22 +116,14 @@ class GroupWriter {
       rowGroupSize: group.requestCount,
     });
     this.#checksums.push(crc32(this.#bytes.getBytes()).toString(16));
-    await this.#flush();
+    yield this.#taken();
   }
 
-  async #flush(): Promise<void> {
-    await this.#write(this.#taken());
-  }
-
-  /** The bytes since the last call, valid until the next write. */
+  /** The bytes since the last call. */
   #taken(): Uint8Array {
-    const bytes = this.#bytes.getBytes();
+    const bytes = this.#bytes.getBytes().slice();
     this.#bytes.index = 0;
     return bytes;
-  }
-
-  async #write(bytes: Uint8Array): Promise<void> {
-    for (let at = 0; at < bytes.length; ) at += (await this.#file.write(bytes, at)).bytesWritten;
   }
 }
 
