@@ -1,4 +1,4 @@
-import { assert, InputError } from "../../core/errors.ts";
+import { InputError, InvariantError } from "../../core/errors.ts";
 import type { EntryId } from "../../core/plugins/index.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 import { EntryHeap } from "./entry-heap.ts";
@@ -128,7 +128,7 @@ export class Levels {
   }
 
   #add(entry: EntryId, sinceNs: Nanos, place: number, arrival: number): void {
-    assert(!this.has(entry), `entry ${entry} is in a queue already`);
+    if (this.has(entry)) throw new InvariantError(`entry ${entry} is in a queue already`);
     const neverExpires = this.#durationNs[entry] === 0 || this.#level[entry] === this.#options.expired;
     this.#expiresNs[entry] = neverExpires ? never : sinceNs + this.#durationNs[entry];
     this.#ownPlace[entry] = place;
