@@ -39,7 +39,7 @@ export const burstgpt: TraceFormat = {
       notes: notes.all,
       async *batches() {
         const reader = new BurstgptReader(timeUnit);
-        yield* withRateNotes(requestBatches(files, reader, signal), files, notes);
+        yield* withRateNotes(requestBatches(files, reader, signal), files, notes, "timeUnit");
         reader.addNotes(files, notes);
       },
     };

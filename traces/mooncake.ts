@@ -68,7 +68,7 @@ export const mooncake: TraceFormat = {
       async *batches(): AsyncGenerator<Trace> {
         const unit = unitTokens ?? (await findUnitTokens(files[0], notes, signal));
         const reader = new MooncakeReader(unit, timeUnit);
-        yield* withRateNotes(requestBatches(files, reader, signal), files, notes);
+        yield* withRateNotes(requestBatches(files, reader, signal), files, notes, "timeUnit");
       },
     };
   },

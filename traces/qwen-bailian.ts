@@ -45,7 +45,7 @@ export const qwenBailian: TraceFormat = {
       files,
       content: "blocks",
       notes: notes.all,
-      batches: () => withRateNotes(requestBatches(files, new QwenReader(timeUnit), signal), files, notes),
+      batches: () => withRateNotes(requestBatches(files, new QwenReader(timeUnit), signal), files, notes, "timeUnit"),
     };
   },
 };

@@ -8,14 +8,18 @@ const leastRequests = 20;
 /** Mean rates of recorded services are between these; others suggest a wrong unit of time. */
 const plausible = { leastPerS: 0.002, mostPerS: 1000, mostTokensPerS: 1e7 };
 
+/** The option of a format that may correct an implausible rate; undefined if there is none. */
+export type RateOption = "timeUnit" | "sessionSpread" | undefined;
+
 /**
  * Adds a note at the end, also if only the first batches are read, if the mean rate of requests suggests that the times have
- * another unit.
+ * another unit. The note names `option`.
  */
 export async function* withRateNotes(
   batches: AsyncIterable<Trace>,
   files: readonly string[],
   notes: Notes,
+  option: RateOption,
 ): AsyncGenerator<Trace> {
   let first: number | undefined;
   let last = 0;
@@ -30,19 +34,20 @@ export async function* withRateNotes(
       yield batch;
     }
   } finally {
-    const text = implausibleRate(requests, tokens, (last - (first ?? 0)) / 1e9);
+    const text = implausibleRate(requests, tokens, (last - (first ?? 0)) / 1e9, option);
     if (text !== undefined) notes.add(`${files.map(shownPath).join(", ")}: ${text}`);
   }
 }
 
-function implausibleRate(requests: number, tokens: number, seconds: number): string | undefined {
+function implausibleRate(requests: number, tokens: number, seconds: number, option: RateOption): string | undefined {
   if (requests < leastRequests || seconds === 0) return undefined;
   const rate = requests / seconds;
   const isHigh = rate > plausible.mostPerS || tokens / seconds > plausible.mostTokensPerS;
   if (!isHigh && rate >= plausible.leastPerS) return undefined;
   const shown = (value: number) => (value >= 1000 ? grouped(value) : value.toPrecision(3));
-  return (
-    `${shown(rate)} requests a second over ${shown(seconds)} s is implausibly ${isHigh ? "high" : "low"}: ` +
-    `the times may be in a ${isHigh ? "larger" : "smaller"} unit; --time-unit states it`
-  );
+  const found = `${shown(rate)} requests a second over ${shown(seconds)} s is implausibly ${isHigh ? "high" : "low"}`;
+  if (isHigh && option === "sessionSpread")
+    return `${found}: all sessions start at 0; --session-spread SECONDS starts them at random times`;
+  const unit = `the times may be in a ${isHigh ? "larger" : "smaller"} unit`;
+  return `${found}: ${unit}${option === "timeUnit" ? "; --time-unit states it" : ""}`;
 }

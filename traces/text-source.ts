@@ -40,7 +40,7 @@ export function textSource(
           areTimesCertain = true;
         },
       };
-      yield* withRateNotes(rowBatches(rows(reading)), files, rateNotes);
+      yield* withRateNotes(rowBatches(rows(reading)), files, rateNotes, "timeUnit");
       if (!areTimesCertain) for (const text of rateNotes.all()) notes.add(text);
     },
   };

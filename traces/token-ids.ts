@@ -42,7 +42,8 @@ export const tokenIds: TraceFormat = {
       files,
       content: "tokens",
       notes: notes.all,
-      batches: () => withRateNotes(requestBatches(files, new TokenIdsReader(timeUnit), signal), files, notes),
+      batches: () =>
+        withRateNotes(requestBatches(files, new TokenIdsReader(timeUnit), signal), files, notes, "timeUnit"),
     };
   },
 };

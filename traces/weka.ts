@@ -54,7 +54,7 @@ export const weka: TraceFormat = {
       files,
       content: "blocks",
       notes: notes.all,
-      batches: () => withRateNotes(read(), files, notes),
+      batches: () => withRateNotes(read(), files, notes, sessionSpread ? undefined : "sessionSpread"),
     };
   },
 };

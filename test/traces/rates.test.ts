@@ -45,3 +45,25 @@ test("a Unix time in another unit is refused, unless the unit is stated", async 
   expect(await arrivals("s")).toEqual([0, 0]);
   expect(await notesOf(times, "ms")).toEqual([]);
 });
+
+test("the rate of WEKA's sessions is noted with the option that this format has", async () => {
+  const session = (id: number) =>
+    JSON.stringify({
+      ...{ id, block_size: 64, scope: "local" },
+      requests: [0, 0.001].map((t) => ({ t, in: 64, out: 1, ranges: [[1, 1]] })),
+    });
+  const path = fileOf(range(20).map(session), "w.jsonl");
+  const notes = async (options: object) => {
+    const source = await openTrace([path], options);
+    await readTrace(source);
+    return (source.notes?.() ?? []).map((note) => note.replace(`${folder}/`, ""));
+  };
+  expect(await notes({})).toEqual([
+    "w.jsonl: 40,000 requests a second over 0.00100 s is implausibly high: all sessions start at 0; " +
+      "--session-spread SECONDS starts them at random times",
+  ]);
+  expect(await notes({ sessionSpread: { seconds: 0, seed: 1 } })).toEqual([
+    "w.jsonl: 40,000 requests a second over 0.00100 s is implausibly high: the times may be in a larger unit",
+  ]);
+  expect(await notes({ sessionSpread: { seconds: 100, seed: 1 } })).toEqual([]);
+});
