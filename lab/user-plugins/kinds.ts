@@ -7,7 +7,7 @@ import type {
   RouterPlugin,
   SchedulerPlugin,
 } from "../../core/plugins/index.ts";
-import type { Trace, TraceSource } from "../../core/trace/trace.ts";
+import type { Trace, TraceContent, TraceSource } from "../../core/trace/trace.ts";
 import {
   allocatorRegistry,
   evictionRegistry,
@@ -289,7 +289,7 @@ function guardedAllocator(allocator: Allocator, blockCount: number, guard: Guard
 const columns = ["arrivalNs", "inputTokens", "outputTokens", "maxOutputTokens", "keyStart", "keys"] as const;
 
 /** @throws PolicyError if a batch is not a trace */
-async function* guardedBatches(source: Pick<TraceSource, "batches">, guard: Guard): AsyncIterable<Trace> {
+async function* guardedBatches(source: ReturnType<ReaderPlugin["open"]>, guard: Guard): AsyncIterable<Trace> {
   const batches = guard.call("batches", () => source.batches()[Symbol.asyncIterator]());
   for (;;) {
     const next = await runningCalls
@@ -304,6 +304,21 @@ async function* guardedBatches(source: Pick<TraceSource, "batches">, guard: Guar
         throw guard.error("batches()", `yielded ${column} ${typeof batch?.[column]}, expected a column of a trace`);
     if (!Number.isInteger(batch?.requestCount) || batch?.optional === undefined)
       throw guard.error("batches()", "yielded no trace, expected one built with TraceBuilder");
-    yield batch as Trace;
+    yield withContent(batch as Trace, source.content, guard);
   }
+}
+
+/** The batch, marked as one of lengths if the source is. @throws PolicyError if its requests have other keys than the source states */
+function withContent(batch: Trace, content: TraceContent | undefined, guard: Guard): Trace {
+  const { requestCount, inputTokens, keyStart, unitTokens } = batch;
+  const isLengths = content === "lengths";
+  for (let r = 0; r < requestCount; r++) {
+    const keys = keyStart[r + 1] - keyStart[r];
+    // The partial last unit may have no key.
+    if (isLengths ? keys === 0 : !batch.lengthsOnly && (keys > 0 || inputTokens[r] < unitTokens)) continue;
+    const found = `yielded a request of ${inputTokens[r]} input tokens with ${keys} keys`;
+    const expected = isLengths ? `none, as content is "lengths"` : `keys, or content: "lengths" beside batches()`;
+    throw guard.error("batches()", `${found}, expected ${expected}`);
+  }
+  return isLengths ? { ...batch, lengthsOnly: true } : batch;
 }

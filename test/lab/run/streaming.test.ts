@@ -110,6 +110,40 @@ describe("a run that is saved while it proceeds has the files of one that is sav
     });
 });
 
+describe("a reader of lengths", () => {
+  const lengths = (source: object, { lengthsOnly = false, keys = [] as number[] } = {}): ReaderPlugin => ({
+    name: "lengths",
+    open: () => ({
+      ...source,
+      async *batches() {
+        const builder = new TraceBuilder(16, 0, { lengthsOnly });
+        for (const arrivalNs of [0, 5]) builder.add({ arrivalNs, inputTokens: 40, outputTokens: 2, keys });
+        yield builder.take();
+      },
+    }),
+  });
+  const simulated = { target: "sim", index: "none" } as const;
+
+  test("without content: lengths is refused, in memory and batch by batch", async () => {
+    const message =
+      'lengths: batches() yielded a request of 40 input tokens with 0 keys, expected keys, or content: "lengths" beside batches()';
+    for (const format of [lengths({}), lengths({}, { lengthsOnly: true })])
+      for (const options of [{ target: "cache" }, simulated] as const) {
+        await expect(streamTrace(file, { ...options, format })).rejects.toThrow(message);
+        await expect(runTrace(file, { ...options, format })).rejects.toThrow(message);
+      }
+  });
+
+  test("with content: lengths has no keys, and is served without a cache", async () => {
+    const format = lengths({ content: "lengths" });
+    expect((await streamTrace(file, { ...simulated, format })).report.trace.requests).toBe(2);
+    await expect(streamTrace(file, { target: "cache", format })).rejects.toThrow("lengths traces have lengths only");
+    await expect(
+      streamTrace(file, { ...simulated, format: lengths({ content: "lengths" }, { keys: [0, 1, 2] }) }),
+    ).rejects.toThrow("a request of 40 input tokens with 3 keys, expected none");
+  });
+});
+
 /** Reads batches whose columns are views of arrays of 32 MB, and prints the largest resident memory, in kB, at the end. */
 const largeBatches = (count: number) => `
 export const reader = {
