@@ -147,13 +147,13 @@ export async function streamed(
   const { files, format, content } = found;
   const name = nameOf(found);
   if (content === "lengths" && !allowed.lengths) throw new InputError(lengthsOnly({ name, format, files }));
-  let hasNotes = true;
+  let noted = 0;
   const read = async function* () {
     try {
       yield* found.batches();
     } finally {
-      if (hasNotes) for (const text of found.notes?.() ?? []) note?.(text);
-      hasNotes = false;
+      const notes = found.notes?.() ?? [];
+      for (; noted < notes.length; noted++) note?.(notes[noted]);
     }
   };
   return new TraceStream({ name, files, format, read }, limit, signal);

@@ -22,7 +22,7 @@ import type {
 } from "../plugins/index.ts";
 import { checkSupport, type RuleName, type Rules, type RuleValue, resolveRules } from "../plugins/rules.ts";
 import { seededRandom } from "../random.ts";
-import { BlockKeys, type ChainHash } from "../trace/content.ts";
+import { BlockKeys, type BlockKeysOptions, type ChainHash } from "../trace/content.ts";
 
 /** The components and settings of a cache. */
 export interface CacheConfig {
@@ -58,6 +58,7 @@ export function rulesFor(index: IndexPlugin, given: Partial<Record<RuleName, Rul
 export function blockKeysFor(
   { index, rules: given, blockTokens, hash }: Pick<CacheConfig, "index" | "rules" | "blockTokens" | "hash">,
   unitTokens: number,
+  { lateNamespaces = false }: Pick<BlockKeysOptions, "lateNamespaces"> = {},
 ): BlockKeys {
   const rules = resolveRules(index.defaults ?? {}, given);
   return new BlockKeys({
@@ -69,6 +70,7 @@ export function blockKeysFor(
     storedTails: rules["store-tail"] === "true",
     bySession: rules.share === "session",
     collision: rules.collision,
+    lateNamespaces,
     ...(hash && { hash }),
   });
 }

@@ -211,7 +211,7 @@ export class ContentIds {
   }
 }
 
-/** A batch has namespaces and the first one has none. The trace can be run in one batch. */
+/** A batch has namespaces and the first one has none. The trace can be run in one batch, or with `lateNamespaces`. */
 export class LateNamespaces extends InputError {
   constructor() {
     super("the first requests of the trace have no namespaces and later ones have");
@@ -229,6 +229,8 @@ export interface BlockKeysOptions {
   readonly wholePrompts?: boolean;
   /** Assign a content id to the incomplete last block of a finished request too (rule `store-tail`). */
   readonly storedTails?: boolean;
+  /** Batches may have namespaces although the first one has none. Content ids of all batches are then assigned here. */
+  readonly lateNamespaces?: boolean;
   /** Every session is a separate namespace (rule `share=session`), and so is every request without a session. */
   readonly bySession?: boolean;
   readonly hash?: ChainHash;
@@ -251,7 +253,7 @@ export class BlockKeys implements BlockContents {
   #distinct = 0;
   #idOfTraceId: Uint32Array = new Uint32Array(0);
   #unknownOutputs = 0;
-  /** Whether the first batch has namespaces: it determines for all batches whether content ids are assigned here. */
+  /** Whether the first batch has namespaces, or later ones may: it determines for all batches whether content ids are assigned here. */
   #hasNamespaces: boolean | undefined;
 
   /** @throws InputError if the block size is not a multiple of the trace's unit. */
@@ -272,6 +274,7 @@ export class BlockKeys implements BlockContents {
     this.#wholePrompts = options.wholePrompts ?? false;
     this.#storedTails = options.storedTails ?? false;
     this.#sessions = options.bySession ? new Sessions() : undefined;
+    if (options.lateNamespaces) this.#hasNamespaces = true;
     const { hash, collision } = options;
     const ids = { blockKeys: this.#unitsPerBlock, ...(hash && { hash }), ...(collision && { collision }) };
     this.#ids = new ContentIds({ ...ids, keepContents: this.#partial });

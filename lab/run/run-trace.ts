@@ -2,6 +2,7 @@ import { assert, InputError } from "../../core/errors.ts";
 import type { EvictionPlugin } from "../../core/plugins/index.ts";
 import { LateNamespaces } from "../../core/trace/content.ts";
 import { defaultBackend } from "../../engine/backends.ts";
+import { standardInputPath } from "../../traces/bytes.ts";
 import { opened, streamed, type TraceChoice } from "../input.ts";
 import { checkWritable, claimRunDirectory } from "../output/run-directory.ts";
 import { TimelineFile } from "../output/timeline-file.ts";
@@ -71,6 +72,8 @@ export async function streamTrace(source: TraceChoice, options: TargetOptions): 
       return await runStream(stream, options, preparation);
     } catch (error) {
       if (!(error instanceof LateNamespaces) || preparation.timeline) throw error;
+      if (stream.files.includes(standardInputPath))
+        throw new InputError(`standard input: ${error.message}, which needs a second pass: expected a file`);
       return await runStream(stream, options, { ...preparation, isWhole: true });
     } finally {
       await stream.close();

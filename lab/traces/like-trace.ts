@@ -9,6 +9,7 @@ import type { Control } from "../control.ts";
 import { streamed, type TraceReading } from "../input.ts";
 import { blockTokensFor } from "../run/configuration.ts";
 import { type GeneratedFile, writeGenerated } from "./generate-trace.ts";
+import { withLateNamespaces } from "./late-namespaces.ts";
 
 /** The trace that is imitated, and the file that is written. */
 export interface LikeTraceOptions extends GeneratedFile, TraceReading, Control {
@@ -45,18 +46,21 @@ export async function likeTrace(trace: string, options: LikeTraceOptions): Promi
   const head = await source.head();
   const isLengths = head.lengthsOnly === true;
   const unitTokens = isLengths ? common.unitTokens.default : blockTokensFor(head, undefined);
-  const model = new TraceModel(unitTokens);
-  const original = new TraceStatistics();
-  const keys = new BlockKeys({
-    unitTokens: head.unitTokens,
-    blockTokens: isLengths ? head.unitTokens : unitTokens,
-    wholePrompts: true,
+  const { model, original } = await withLateNamespaces(source.files, async (lateNamespaces) => {
+    const fitted = { model: new TraceModel(unitTokens), original: new TraceStatistics() };
+    const keys = new BlockKeys({
+      unitTokens: head.unitTokens,
+      blockTokens: isLengths ? head.unitTokens : unitTokens,
+      wholePrompts: true,
+      lateNamespaces,
+    });
+    for await (const batch of source.batches()) {
+      const blocks = isLengths ? undefined : keys.of(batch);
+      fitted.model.add(batch, blocks);
+      fitted.original.add(batch, blocks);
+    }
+    return fitted;
   });
-  for await (const batch of source.batches()) {
-    const blocks = isLengths ? undefined : keys.of(batch);
-    model.add(batch, blocks);
-    original.add(batch, blocks);
-  }
   const sharing = isLengths ? (options.sharing ?? "chat") : undefined;
   const requests = options.requests ?? model.requests;
   const like = {

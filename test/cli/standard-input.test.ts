@@ -41,6 +41,29 @@ test("a dash reads standard input, plain or gzip, with the same result as the fi
   }
 });
 
+test("namespaces that begin after the first batch: statistics are those of the file, and a replay states that it needs one", async () => {
+  const folder = newFolder();
+  const late =
+    linesOf(8500) +
+    linesOf(8700)
+      .split("\n")
+      .slice(8500, -1)
+      .map((line) => line.replace("}", ', "adapter": 1}\n'))
+      .join("");
+  writeFileSync(join(folder, "stdin.jsonl"), late);
+  const [ofFile, ofPipe] = [
+    await piped(folder, ["trace", "stats", "stdin.jsonl", "--json"], Buffer.alloc(0)),
+    await piped(folder, ["trace", "stats", "-", "--json"], Buffer.from(late)),
+  ];
+  expect(JSON.parse(ofPipe.stdout)).toEqual({ ...JSON.parse(ofFile.stdout), files: ["-"] });
+  const { code, stderr } = await piped(folder, ["replay", "-", "--blocks", "20", "--no-save"], Buffer.from(late));
+  expect({ code, stderr }).toEqual({
+    code: 2,
+    stderr:
+      "kvlab: standard input: the first requests of the trace have no namespaces and later ones have, which needs a second pass: expected a file\n",
+  });
+});
+
 test("only the first requests of standard input are read if they are enough", async () => {
   const folder = newFolder();
   const child = start(folder, ["trace", "stats", "-", "--limit", "3"]);
