@@ -1,10 +1,11 @@
 import { createHash, randomUUID } from "node:crypto";
 import { closeSync, openSync, readSync } from "node:fs";
-import { mkdir, open, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import { open, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import { homedir, hostname } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { crc32 } from "node:zlib";
 import { InputError } from "../../core/errors.ts";
+import { makeFolder } from "../../core/make-folder.ts";
 import type { DecoderConfig, WeightSource } from "../model/decoder.ts";
 import { decoderGraph } from "./decoder.ts";
 import type { OnnxBits } from "./quantized.ts";
@@ -52,14 +53,15 @@ export async function modelFiles(
   if (await isComplete(target)) return model;
   const temporary = `${target}.${hostname()}.${process.pid}.${randomUUID()}`;
   try {
-    await mkdir(temporary, { recursive: true });
+    makeFolder(temporary);
     await removeLeftovers(folder, temporary);
     await write(temporary, config, weights, bits);
     await replace(target, temporary);
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === undefined) throw error;
+    const { cause = error } = error as Error;
+    if ((cause as NodeJS.ErrnoException).code === undefined) throw error;
     // The rest of the system's message repeats the path.
-    const [reason] = (error as Error).message.split(", ");
+    const [reason] = (cause as Error).message.split(", ");
     throw new InputError(`${dirname(model)}: the model cannot be written: ${reason}`);
   } finally {
     await rm(temporary, { recursive: true, force: true }).catch(() => {});

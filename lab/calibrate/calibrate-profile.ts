@@ -1,6 +1,7 @@
 import { mkdir, readdir, rename, rm, writeFile } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { InputError } from "../../core/errors.ts";
+import { makeFolder } from "../../core/make-folder.ts";
 import { unfinished } from "../../core/unfinished.ts";
 import { type BackendName, defaultBackend } from "../../engine/backends.ts";
 import { now } from "../../engine/clock.ts";
@@ -136,7 +137,7 @@ async function whenComplete<Result>(folder: string, write: (temporary: string) =
   let made: string | undefined;
   let complete = false;
   try {
-    made = await mkdir(dirname(target), { recursive: true });
+    made = makeFolder(dirname(target), folder);
     await mkdir(temporary);
     const result = await write(temporary);
     await rename(temporary, target);

@@ -1,6 +1,7 @@
-import { mkdir, rename, writeFile } from "node:fs/promises";
+import { rename, writeFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { InputError } from "../../core/errors.ts";
+import { makeFolder } from "../../core/make-folder.ts";
 import type { WeightBits } from "../../engine/backend.ts";
 import { type BackendName, defaultBackend } from "../../engine/backends.ts";
 import { coefficientsOf, fitCost } from "../../sim/cost/fit.ts";
@@ -149,8 +150,8 @@ const leastBlockTokens = 16;
 /** Writes a temporary file and renames it when it is complete. */
 async function writeComplete(path: string, target: string, text: string): Promise<void> {
   const temporary = `${target}.${process.pid}.tmp`;
+  makeFolder(dirname(target), path);
   try {
-    await mkdir(dirname(target), { recursive: true });
     await writeFile(temporary, text);
     await rename(temporary, target);
   } catch (error) {

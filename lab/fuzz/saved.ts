@@ -1,7 +1,8 @@
 import { createHash } from "node:crypto";
-import { mkdir, readFile, stat, writeFile } from "node:fs/promises";
+import { readFile, stat, writeFile } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { InputError } from "../../core/errors.ts";
+import { makeFolder } from "../../core/make-folder.ts";
 import { readTrace, rowOf, type Trace } from "../../core/trace/trace.ts";
 import { openTrace } from "../../traces/open.ts";
 import { writeMooncake } from "../../traces/write-mooncake.ts";
@@ -42,7 +43,7 @@ export async function saveFinding(folder: string, finding: Finding, seed: number
 /** Returns the trace's file. @throws InputError if it cannot be written */
 export async function saveTrace(folder: string, name: string, trace: Trace): Promise<string> {
   const file = join(folder, `${name}.jsonl`);
-  await writeOrThrow(folder, () => mkdir(folder, { recursive: true }));
+  makeFolder(folder);
   if (trace.unitTokens > 1) await writeMooncake(trace, file);
   else await writeOrThrow(file, () => writeFile(file, lines(trace)));
   return file;

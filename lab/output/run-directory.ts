@@ -3,6 +3,7 @@ import { access, lstat, mkdir, readdir, readFile, realpath, rename, rm, rmdir, w
 import { hostname } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { InputError } from "../../core/errors.ts";
+import { makeFolder } from "../../core/make-folder.ts";
 import { unfinished } from "../../core/unfinished.ts";
 import { pluginHost } from "../user-plugins/host.ts";
 
@@ -121,7 +122,7 @@ export class TemporaryFiles {
   /** The path of a file of this name. The folder is created by the first call. */
   path(name: string): string {
     if (!this.#exists) {
-      this.#made = mkdirSync(this.#parent, { recursive: true });
+      this.#made = makeFolder(this.#parent);
       unfinished.add(this.#folder);
       mkdirSync(this.#folder);
       this.#exists = true;
@@ -187,7 +188,7 @@ export class RunDirectory {
 
   async #fill(write: (directory: string) => Promise<void>): Promise<void> {
     const parent = dirname(this.#target);
-    const made = await this.#system(() => mkdir(parent, { recursive: true }));
+    const made = makeFolder(parent, this.path);
     await removeStale(parent);
     const beside = temporaryBeside(this.#target);
     const temporary = `${beside}.tmp`;

@@ -1,9 +1,10 @@
-import { closeSync, mkdirSync, openSync, renameSync, rmdirSync, rmSync, writeFileSync, writeSync } from "node:fs";
+import { closeSync, openSync, renameSync, rmdirSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import { hostname } from "node:os";
 import { dirname, join, resolve } from "node:path";
 import { cacheReport } from "../../core/cache/report.ts";
 import { InputError } from "../../core/errors.ts";
 import type { EventLog } from "../../core/log/event-log.ts";
+import { makeFolder } from "../../core/make-folder.ts";
 import { countNames, levelNames, type TimeSeries } from "../../core/serving/time-series.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 import {
@@ -56,6 +57,7 @@ export class LiveRun {
     try {
       return new LiveRun(resolve(runs), { schema: "live/1", pid: process.pid, host: hostname(), ...header }, warn);
     } catch (error) {
+      if (error instanceof InputError) throw error;
       throw new InputError(
         `--live: ${join(runs, liveFolder)} cannot be written (${(error as NodeJS.ErrnoException).code})`,
       );
@@ -68,7 +70,7 @@ export class LiveRun {
     this.#folder = join(runs, liveFolder, String(process.pid));
     const temporary = join(runs, liveFolder, `.${process.pid}.tmp`);
     for (const folder of [temporary, this.#folder]) rmSync(folder, { recursive: true, force: true });
-    this.#made = mkdirSync(temporary, { recursive: true });
+    this.#made = makeFolder(temporary, `--live: ${join(runs, liveFolder)}`);
     writeFileSync(join(temporary, liveFiles.header), JSON.stringify(header));
     this.#log = new LogFiles(temporary);
     renameSync(temporary, this.#folder);

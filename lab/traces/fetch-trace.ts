@@ -1,6 +1,7 @@
-import { mkdir, rename, rm, stat, writeFile } from "node:fs/promises";
-import { basename, join, resolve } from "node:path";
+import { rename, rm, stat, writeFile } from "node:fs/promises";
+import { basename, join } from "node:path";
 import { InputError } from "../../core/errors.ts";
+import { makeFolder } from "../../core/make-folder.ts";
 import { nearest } from "../../core/nearest.ts";
 import { replaceable } from "../../traces/replace-file.ts";
 import { type Control, Interrupted } from "../control.ts";
@@ -50,7 +51,7 @@ export async function fetchTrace(name: string, options: FetchTraceOptions = {}):
   await checkWritable(path, to);
   const target = await replaceable(path);
   if (!force && (await exists(target))) return await present(path, url, expected, entry.trace);
-  await mkdir(resolve(to), { recursive: true });
+  makeFolder(to);
   const part = `${target}.part`;
   const doing = `fetching ${basename(file)}`;
   progress?.({ doing, done: 0 });

@@ -1,8 +1,8 @@
 import { existsSync, statSync } from "node:fs";
-import { mkdir } from "node:fs/promises";
 import { dirname, resolve } from "node:path";
 import type { Writable } from "node:stream";
 import { InputError } from "../../core/errors.ts";
+import { makeFolder } from "../../core/make-folder.ts";
 import { replaceable, replaceFile } from "../../traces/replace-file.ts";
 import type { TraceTarget } from "../../traces/writer.ts";
 import { checkWritable, removeEmpty } from "../output/run-directory.ts";
@@ -39,7 +39,7 @@ export async function writeOutput(
     throw new InputError(`${out}: is also the input, expected another file to write to`);
   if (existsSync(out) && !force) throw new InputError(`${out}: already exists; --force replaces it`);
   const folder = resolve(dirname(out));
-  const made = await mkdir(folder, { recursive: true });
+  const made = makeFolder(folder, out);
   try {
     await replaceFile(out, write);
   } catch (error) {

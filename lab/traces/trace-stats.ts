@@ -1,6 +1,7 @@
-import { mkdir, writeFile } from "node:fs/promises";
+import { writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { InputError } from "../../core/errors.ts";
+import { makeFolder } from "../../core/make-folder.ts";
 import { blockKeysFor } from "../../core/replica/compose.ts";
 import type { ContentStats } from "../../traces/stats/content-statistics.ts";
 import { TraceStatistics, type TraceStats } from "../../traces/stats/stats.ts";
@@ -9,6 +10,7 @@ import { type Control, yieldToEvents } from "../control.ts";
 import { streamed, type TraceChoice, type TraceReading } from "../input.ts";
 import { checkWritable } from "../output/run-directory.ts";
 import { blockTokensFor, defaultParts, partsNamed } from "../run/configuration.ts";
+import { withLateNamespaces } from "./late-namespaces.ts";
 import { type TracePlot, tracePlots } from "./plots/trace-plots.ts";
 
 /** How the trace is read, its block size, and the folder of its plots. */
@@ -46,7 +48,7 @@ export interface DescribedTrace {
 
 /**
  * Statistics of a trace: lengths in tokens, arrivals, sessions, and the share of blocks that repeat; with `plots` also as
- * plots. The trace is read in one pass, and memory depends on its distinct blocks and sessions only.
+ * plots. The trace is read in one pass, or in two if its namespaces begin after the first batch, and memory depends on its distinct blocks and sessions only.
  *
  * @throws InputError, TraceError naming file and line, Interrupted
  */
@@ -73,8 +75,8 @@ export async function traceStats(source: TraceChoice, options: TraceStatsOptions
 
 /** Returns the paths of the files. @throws InputError if one cannot be written */
 async function writePlots(folder: string, plots: readonly TracePlot[]): Promise<string[]> {
+  makeFolder(folder);
   try {
-    await mkdir(folder, { recursive: true });
     for (const { file, svg } of plots) await writeFile(join(folder, file), svg);
   } catch (error) {
     throw new InputError(`${folder}: cannot be written (${(error as NodeJS.ErrnoException).code})`);
@@ -102,14 +104,17 @@ export async function statisticsOf(source: TraceChoice, options: TraceStatsOptio
   const head = await stream.head();
   const { index } = await partsNamed(defaultParts, {});
   const blockTokens = blockTokensFor(head, options.blockSize);
-  const keys = blockKeysFor({ index, rules: {}, blockTokens }, head.unitTokens);
-  const statistics = new TraceStatistics();
   const { name, files, format } = stream;
-  let done = 0;
-  for await (const batch of stream.batches()) {
-    options.progress?.({ doing: `reading ${name}`, done });
-    statistics.add(batch, batch.lengthsOnly ? undefined : keys.of(batch));
-    done += batch.requestCount;
-  }
+  const statistics = await withLateNamespaces(files, async (lateNamespaces) => {
+    const keys = blockKeysFor({ index, rules: {}, blockTokens }, head.unitTokens, { lateNamespaces });
+    const counted = new TraceStatistics();
+    let done = 0;
+    for await (const batch of stream.batches()) {
+      options.progress?.({ doing: `reading ${name}`, done });
+      counted.add(batch, batch.lengthsOnly ? undefined : keys.of(batch));
+      done += batch.requestCount;
+    }
+    return counted;
+  });
   return { statistics, name, files, format, notes };
 }

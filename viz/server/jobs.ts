@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { mkdir, readdir, rm } from "node:fs/promises";
+import { readdir, rm } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
+import { makeFolder } from "../../core/make-folder.ts";
 import type { Job, JobCommand } from "../api.ts";
 import { isChildName } from "./inside.ts";
 import { commandLineOf, type JobCommandLine, parseJob, type Sources } from "./job-words.ts";
@@ -160,7 +161,7 @@ export class Jobs {
     const staging = join(this.#options.folder, stagingName(entry.id));
     let code: number | null = null;
     try {
-      await mkdir(staging, { recursive: true });
+      makeFolder(staging);
       if (!entry.isCancelled) code = await this.#runIn(staging, entry);
     } catch (error) {
       entry.lastOutput = lastLine(error instanceof Error ? error.message : String(error));
