@@ -61,7 +61,7 @@ export async function fetchTrace(name: string, options: FetchTraceOptions = {}):
   };
   const got = await download({ url, part, advance, signal }).catch(async (error: unknown) => {
     if (!signal?.aborted) throw error;
-    throw new Interrupted(`: ${part} has the bytes so far, the same command resumes`);
+    throw new Interrupted((await exists(part)) ? `: ${part} has the bytes so far, the same command resumes` : "");
   });
   const { bytes, sha256, resumedFrom } = got;
   await rm(originOf(part), { force: true });

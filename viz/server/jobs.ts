@@ -209,14 +209,15 @@ export class Jobs {
     this.onChange();
   }
 
-  /** Stores the last line of stderr. */
+  /** Stores the beginning of the last line of stderr. */
   #listen(entry: Entry, { stdout, stderr }: ChildProcess): void {
     stdout!.resume();
-    let tail = "";
+    let line = "";
     stderr!.setEncoding("utf8").on("data", (text: string) => {
-      tail = (tail + text).slice(-2 * maxOutputLength);
-      const output = lastLine(tail);
-      if (output !== "") entry.lastOutput = output;
+      const lines = (line + text).split("\n");
+      line = lines.at(-1)!.slice(0, maxOutputLength);
+      const output = lines.findLast((each) => each.trim() !== "");
+      if (output !== undefined) entry.lastOutput = output.trim().slice(0, maxOutputLength);
       this.onChange();
     });
   }

@@ -4,7 +4,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { AddressInfo } from "node:net";
 import { join } from "node:path";
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { fetchTrace, Interrupted, listPublicTraces } from "../../../index.ts";
+import { fetchTrace, Interrupted, listPublicTraces, type Progress } from "../../../index.ts";
 import { traceFormats } from "../../../traces/open.ts";
 import { failureOf, folder } from "../../traces/files.ts";
 
@@ -93,14 +93,9 @@ test("a cut connection is resumed where it ended, with If-Range", async () => {
 
 test("an interrupted download is resumed by the next call", async () => {
   const controller = new AbortController();
-  const first = ranges({ cutAfter: 100_000 });
-  behaviours = [
-    (request, response) => {
-      first(request, response);
-      setTimeout(() => controller.abort(), 10);
-    },
-  ];
-  const stopped = fetchTrace(url(), { to, sha256, signal: controller.signal });
+  behaviours = [ranges({ cutAfter: 100_000 })];
+  const progress = ({ done }: Progress) => done > 0 && controller.abort();
+  const stopped = fetchTrace(url(), { to, sha256, progress, signal: controller.signal });
   await expect(stopped).rejects.toThrow(Interrupted);
   await expect(stopped).rejects.toThrow(/trace\.jsonl\.part has the bytes so far, the same command resumes/);
   expect(files()).toEqual(["trace.jsonl.part", "trace.jsonl.part.json"]);
