@@ -95,7 +95,7 @@ export type { AnonymizeTraceOptions } from "./lab/traces/anonymize-trace.ts";
 export type { ConvertTraceOptions, LostColumn, WrittenTrace } from "./lab/traces/convert-trace.ts";
 export type { FetchedTrace, FetchTraceOptions } from "./lab/traces/fetch-trace.ts";
 export type { GeneratedFile, GenerateTraceOptions } from "./lab/traces/generate-trace.ts";
-export type { LikeTraceOptions, TraceLikeness } from "./lab/traces/like-trace.ts";
+export type { ComparedSpread, LikeTraceOptions, TraceLikeness } from "./lab/traces/like-trace.ts";
 export type { OutputFile } from "./lab/traces/output-file.ts";
 export type { PublicTrace } from "./lab/traces/public-traces.ts";
 export type { DescribedTrace, TraceStatsDocument, TraceStatsOptions } from "./lab/traces/trace-stats.ts";

@@ -2,10 +2,16 @@ import type { Command } from "commander";
 import { grouped } from "../../core/counted.ts";
 import { InputError } from "../../core/errors.ts";
 import { dashed, type GenerateTraceOptions, generateTrace } from "../../lab/traces/generate-trace.ts";
-import { type LikeTraceOptions, likeTrace, type TraceLikeness } from "../../lab/traces/like-trace.ts";
+import {
+  type ComparedSpread,
+  type LikeTraceOptions,
+  likeTrace,
+  type TraceLikeness,
+} from "../../lab/traces/like-trace.ts";
 import { type OutputFile, outputName } from "../../lab/traces/output-file.ts";
 import type { Generator, Parameter } from "../../traces/generators/generator.ts";
 import { defaultGenerator, generatorNamed, generators } from "../../traces/generators/registry.ts";
+import type { Spread } from "../../traces/stats/value-counts.ts";
 import { decimalNumber, path } from "../input/options.ts";
 import { interruption } from "../interrupt.ts";
 import { print, standardOutput } from "../output/print.ts";
@@ -102,8 +108,14 @@ async function writeLike(trace: string, options: LikeTraceOptions, json: boolean
 function likenessText({ hitRatios, sharing, requestsPerS, ...likeness }: TraceLikeness, trace: string): string {
   const rate = (value: number | null) => (value === null ? "all at once" : `${value.toPrecision(3)} requests a second`);
   const rows = [
+    ...spreadRows("prompt tokens", likeness.inputLength),
+    ...spreadRows("output tokens", likeness.outputLength),
+    ...spreadRows("arrival gap, ms", likeness.arrivalGapS, 1000),
+    ...(likeness.reuseDistanceBlocks ? spreadRows("reuse distance, blocks", likeness.reuseDistanceBlocks) : []),
+    ...(likeness.sessionTurns ? spreadRows("turns per session", likeness.sessionTurns) : []),
     ["prompt lengths", `distance ${likeness.inputLengthDistance.toFixed(3)} (Kolmogorov-Smirnov; 0 = equal)`],
     ["output lengths", `distance ${likeness.outputLengthDistance.toFixed(3)}`],
+    ["arrival gaps", `distance ${likeness.arrivalGapDistance.toFixed(3)}`],
     ["rate", `${rate(requestsPerS.generated)}; the trace: ${rate(requestsPerS.trace)}`],
     ...(hitRatios ?? []).map((at) => [
       `LRU, ${grouped(at.blocks)} blocks`,
@@ -115,6 +127,15 @@ function likenessText({ hitRatios, sharing, requestsPerS, ...likeness }: TraceLi
     ...(sharing === null ? [] : [["sharing", `that of the generator ${sharing}: ${trace} has lengths only`]]),
   ];
   return aligned(rows, "ll");
+}
+
+function spreadRows(name: string, { trace, generated }: ComparedSpread, scale = 1): [string, string][] {
+  const text = (spread: Spread | null) => {
+    if (spread === null) return "none";
+    const { p50, p90, p99 } = spread;
+    return [p50, p90, p99].map((value) => grouped(Number((scale * value).toPrecision(3)))).join(", ");
+  };
+  return [[name, `p50, p90, p99: ${text(generated)}; the trace: ${text(trace)}`]];
 }
 
 function addOptions(command: Command, { parameters }: Generator): Command {

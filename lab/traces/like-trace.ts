@@ -1,10 +1,12 @@
-import { BlockKeys } from "../../core/trace/content.ts";
+import { type BlockColumns, BlockKeys } from "../../core/trace/content.ts";
 import type { Trace, TraceSource } from "../../core/trace/trace.ts";
 import { common, generated } from "../../traces/generators/generator.ts";
-import { likeBatches, TraceModel } from "../../traces/generators/like.ts";
+import { likeBatches } from "../../traces/generators/like.ts";
 import { generatorNamed } from "../../traces/generators/registry.ts";
-import { TraceStatistics } from "../../traces/stats/stats.ts";
-import { kolmogorovSmirnov } from "../../traces/stats/value-counts.ts";
+import { TraceModel } from "../../traces/generators/trace-model.ts";
+import { ArrivalGaps } from "../../traces/stats/arrival-gaps.ts";
+import { TraceStatistics, type TraceStats } from "../../traces/stats/stats.ts";
+import { kolmogorovSmirnov, type Spread } from "../../traces/stats/value-counts.ts";
 import type { Control } from "../control.ts";
 import { streamed, type TraceReading } from "../input.ts";
 import { blockTokensFor } from "../run/configuration.ts";
@@ -20,6 +22,12 @@ export interface LikeTraceOptions extends GeneratedFile, TraceReading, Control {
   readonly sharing?: string;
 }
 
+/** A quantity in the trace and in the generated one; null where it has no values. */
+export interface ComparedSpread {
+  readonly trace: Spread | null;
+  readonly generated: Spread | null;
+}
+
 /** How close a generated trace is. Schema trace-like/1. */
 export interface TraceLikeness {
   readonly schema: "trace-like/1";
@@ -29,6 +37,15 @@ export interface TraceLikeness {
   /** Kolmogorov and Smirnov's distance of prompt lengths and of output lengths: 0 = equal, 1 = disjoint. */
   readonly inputLengthDistance: number;
   readonly outputLengthDistance: number;
+  readonly inputLength: ComparedSpread;
+  readonly outputLength: ComparedSpread;
+  /** Time between consecutive arrivals in seconds, with quantiles to 1 %, and Kolmogorov and Smirnov's distance. */
+  readonly arrivalGapS: ComparedSpread;
+  readonly arrivalGapDistance: number;
+  /** Different blocks between two uses of a block; null for a trace of lengths. */
+  readonly reuseDistanceBlocks: ComparedSpread | null;
+  /** Requests of each session; null if neither trace has sessions. */
+  readonly sessionTurns: ComparedSpread | null;
   readonly requestsPerS: { readonly trace: number | null; readonly generated: number | null };
   /** Block hit ratio of LRU by cache size; null for a trace of lengths. */
   readonly hitRatios: readonly { readonly blocks: number; readonly trace: number; readonly generated: number }[] | null;
@@ -47,7 +64,7 @@ export async function likeTrace(trace: string, options: LikeTraceOptions): Promi
   const isLengths = head.lengthsOnly === true;
   const unitTokens = isLengths ? common.unitTokens.default : blockTokensFor(head, undefined);
   const { model, original } = await withLateNamespaces(source.files, async (lateNamespaces) => {
-    const fitted = { model: new TraceModel(unitTokens), original: new TraceStatistics() };
+    const fitted = { model: new TraceModel(unitTokens), original: new Measured() };
     const keys = new BlockKeys({
       unitTokens: head.unitTokens,
       blockTokens: isLengths ? head.unitTokens : unitTokens,
@@ -68,7 +85,7 @@ export async function likeTrace(trace: string, options: LikeTraceOptions): Promi
     seed: options.seed ?? 1,
     ...(sharing !== undefined && { sharing: await sharingOf(sharing) }),
   };
-  const made = new TraceStatistics();
+  const made = new Measured();
   const copied = new BlockKeys({ unitTokens, blockTokens: unitTokens });
   const counted = async function* (): AsyncGenerator<Trace> {
     for await (const batch of likeBatches(model, like)) {
@@ -91,7 +108,27 @@ async function sharingOf(name: string): Promise<TraceModel> {
 
 const cacheShares = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1];
 
-function likeness(trace: TraceStatistics, made: TraceStatistics, sharing: string | null): TraceLikeness {
+/** What the report compares of a trace. */
+class Measured {
+  readonly statistics = new TraceStatistics();
+  readonly gaps = new ArrivalGaps();
+
+  add(batch: Trace, blocks: BlockColumns | undefined): void {
+    this.statistics.add(batch, blocks);
+    this.gaps.add(batch);
+  }
+}
+
+function likeness(
+  { statistics: trace, gaps }: Measured,
+  { statistics: made, gaps: madeGaps }: Measured,
+  sharing: string | null,
+): TraceLikeness {
+  const [original, generated] = [trace.stats(), made.stats()];
+  const compared = (spreadOf: (stats: TraceStats) => Spread | undefined): ComparedSpread => ({
+    trace: spreadOf(original) ?? null,
+    generated: spreadOf(generated) ?? null,
+  });
   const sizes = trace.content && cacheShares.map((share) => Math.max(1, Math.round(share * trace.content!.distinct)));
   const hitRatios =
     sizes?.map((blocks) => ({ blocks, trace: hitRatio(trace, blocks), generated: hitRatio(made, blocks) })) ?? null;
@@ -99,7 +136,13 @@ function likeness(trace: TraceStatistics, made: TraceStatistics, sharing: string
     ...{ schema: "trace-like/1", requests: made.inputLengths.total, sharing },
     inputLengthDistance: kolmogorovSmirnov(trace.inputLengths, made.inputLengths),
     outputLengthDistance: kolmogorovSmirnov(trace.outputLengths, made.outputLengths),
-    requestsPerS: { trace: trace.stats().requestsPerSMean ?? null, generated: made.stats().requestsPerSMean ?? null },
+    inputLength: compared((stats) => stats.inputLength),
+    outputLength: compared((stats) => stats.outputLength),
+    arrivalGapS: { trace: gaps.spread() ?? null, generated: madeGaps.spread() ?? null },
+    arrivalGapDistance: gaps.distance(madeGaps),
+    reuseDistanceBlocks: trace.content ? compared((stats) => stats.content?.reuseDistanceBlocks) : null,
+    sessionTurns: original.sessions || generated.sessions ? compared((stats) => stats.sessions?.turns) : null,
+    requestsPerS: { trace: original.requestsPerSMean ?? null, generated: generated.requestsPerSMean ?? null },
     hitRatios,
     hitRatioDifferenceMax: hitRatios && Math.max(...hitRatios.map((at) => Math.abs(at.trace - at.generated))),
   };
