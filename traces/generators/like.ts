@@ -49,6 +49,7 @@ class LikeSessions {
   readonly #due = new FlatQueue<OpenSession>();
   readonly #earlier = new EarlierRequests();
   #nextStartNs: Nanos = 0;
+  #started = 0;
   #sessionCount = 0;
   #distinct = 0;
 
@@ -70,6 +71,9 @@ class LikeSessions {
     }
     const startNs = this.#nextStartNs;
     this.#nextStartNs += this.#gaps.next()[0].gapNs;
+    const { samples, stride, tailNs } = this.#model;
+    // The trace begins again after its last request.
+    if (++this.#started % (samples.length * stride) === 0) this.#nextStartNs += tailNs;
     this.#add(builder, row, startNs, this.#begin(this.#sessions.next()));
   }
 

@@ -37,6 +37,8 @@ export class TraceModel {
   requests = 0;
   /** Number of sessions. */
   sessions = 0;
+  /** Time from the first turn of the last session to the last request. */
+  tailNs: Nanos = 0;
   /** Whether the trace names its sessions. */
   hasSessions = false;
   /** Session n is at n ÷ `stride`, if that is an integer. */
@@ -92,6 +94,7 @@ export class TraceModel {
       age: seen > 0 ? row - this.#row[deepest] : 0,
     });
     if (turn === 0) this.#lastStartNs = arrivalNs;
+    this.tailNs = arrivalNs - this.#lastStartNs;
     this.#lastNs[session] = arrivalNs;
     this.#lastWhole[session] = whole;
     for (const key of keys) this.#use(key, row, session, turn);
