@@ -1,7 +1,8 @@
 import * as zlib from "node:zlib";
-import { type ColumnMetaData, type PageHeader, type SchemaElement, snappyUncompress } from "hyparquet";
+import type { ColumnMetaData, PageHeader, SchemaElement } from "hyparquet";
 import { parquetHeader } from "hyparquet/src/column.js";
 import { Cursor, DamagedPage, readDeltas, readRuns } from "./encodings.ts";
+import { unpackSnappy } from "./snappy.ts";
 
 /** Values of a column in one row group. */
 export interface Column {
@@ -256,8 +257,7 @@ function decompressed(data: Uint8Array, size: number, codec: string): Uint8Array
     throw new DamagedPage(`a page has ${size} bytes, too many for ${data.length} compressed ones`);
   let page: Uint8Array;
   try {
-    if (decompress) page = decompress(data, { maxOutputLength: Math.max(1, size) });
-    else snappyUncompress(data, (page = new Uint8Array(size)));
+    page = decompress ? decompress(data, { maxOutputLength: Math.max(1, size) }) : unpackSnappy(data, size);
   } catch (error) {
     throw new DamagedPage(`a page cannot be decompressed (${(error as Error).message})`);
   }
