@@ -1,4 +1,3 @@
-import { counted } from "../core/counted.ts";
 import { InputError, TraceError } from "../core/errors.ts";
 import { nearest } from "../core/nearest.ts";
 import type { TraceSource } from "../core/trace/trace.ts";
@@ -96,35 +95,49 @@ function listed(names: readonly string[]): string {
   return names.length > namesShown ? `${shown} and ${names.length - namesShown} more` : shown || "(none)";
 }
 
-/** Lists the fields that each format needs, and those that are missing; formats of the same kind of file first. */
+/** Kinds of files of one syntax: a JSON array may have the objects of JSON Lines. */
+const syntaxOf: Readonly<Record<SampleKind, string>> = {
+  "json-lines": "JSON",
+  "json-object": "JSON",
+  "json-array": "JSON",
+  csv: "CSV",
+  parquet: "Parquet",
+  text: "text",
+};
+
+/**
+ * Lists the fields that the formats of the file's syntax need, and those that are missing. Formats of which the file has no
+ * field are listed only if it has none of any.
+ */
 function unknownFormat(sample: Sample): string {
   const { path, kind, fields, line, lineNumber } = sample;
   const top = fields.filter((name) => !/[.[]/.test(name));
+  const syntax = syntaxOf[kind];
   const found =
     kind === "text"
       ? `line ${lineNumber} is ${JSON.stringify(line)}`
       : kind === "csv"
         ? `line ${lineNumber} has the columns ${listed(fields)}`
-        : kind === "parquet"
-          ? "Parquet"
-          : `${kindNames[kind]} with the fields ${listed(top)}`;
+        : `${kindNames[kind]} with the fields ${listed(top)}`;
   const known = traceFormats
-    .map((format) => ({ format, missing: missingFrom(sample, format.shape) }))
-    .map(({ format, missing }) => ({ format, missing, isSame: format.shape.kinds.includes(kind) }))
-    .sort((a, b) => Number(b.isSame) - Number(a.isSame) || a.missing.length - b.missing.length)
-    .map(({ format: { name, shape }, missing, isSame }) => {
-      const needs = shape.needs.map((need) => alternativesOf(need).join(" or "));
-      const file = shape.kinds.map((each) => kindNames[each]).join(" or ");
-      const foreign = shape.foreign?.filter((field) => fields.includes(field)) ?? [];
-      const lacks =
-        missing.length === 0
-          ? foreign.length > 0
-            ? ` (not with ${foreign.join(", ")})`
-            : ""
-          : missing.length === needs.length
-            ? " (all missing)"
-            : ` (missing: ${missing.map((need) => alternativesOf(need).join(" or ")).join(", ")})`;
-      return `${name} needs ${file}${needs.length > 0 ? ` with ${needs.join(", ")}` : ""}${isSame ? lacks : ""}`;
-    });
-  return `${path}: unknown format: ${found}; ${counted(known.length, "format")} are known: ${known.join("; ")}`;
+    .filter(({ shape }) => shape.kinds.some((each) => syntaxOf[each] === syntax))
+    .map(({ name, shape }) => ({ name, shape, missing: missingFrom(sample, shape) }))
+    .sort((a, b) => a.missing.length / a.shape.needs.length - b.missing.length / b.shape.needs.length);
+  const near = known.filter(({ shape, missing }) => missing.length < shape.needs.length);
+  const needed = (near.length > 0 ? near : known).map(({ name, shape, missing }) => {
+    const file = shape.kinds.includes(kind) ? "" : `${shape.kinds.map((each) => kindNames[each]).join(" or ")} with `;
+    return `${name} needs ${file}${shape.needs.map(alternatives).join(", ")}${lacks(sample, shape, missing)}`;
+  });
+  const expected = needed.length > 0 ? needed.join("; ") : "expected JSON, CSV or Parquet";
+  return `${path}: unknown format: ${found}; ${expected}; kvlab trace formats lists all formats`;
+}
+
+const alternatives = (need: FileShape["needs"][number]) => alternativesOf(need).join(" or ");
+
+/** The fields that keep a sample from being of the format, in parentheses; empty if it has none of those needed. */
+function lacks({ fields }: Sample, { needs, foreign }: FileShape, missing: FileShape["needs"]): string {
+  if (missing.length === needs.length) return "";
+  if (missing.length > 0) return ` (missing: ${missing.map(alternatives).join(", ")})`;
+  const others = foreign?.filter((field) => fields.includes(field)) ?? [];
+  return others.length > 0 ? ` (not with ${others.join(", ")})` : "";
 }
