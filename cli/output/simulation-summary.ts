@@ -14,7 +14,7 @@ export function engineRows(report: RunReport): [string, string][] {
   const { model, gpu, tensorParallel, cost, costNote, replicas, router } = simulation;
   const stages = simulation.pipelineParallel ?? 1;
   const count = tensorParallel * stages;
-  const devices = `${count === 1 ? "" : `${count} × `}${gpu}${stages === 1 ? "" : ` in ${stages} pipeline stages`}`;
+  const devices = `${count === 1 ? "" : `${count} × `}${gpu}${stages === 1 ? "" : ` in ${stages} pipeline stages`}${simulation.expertParallel ? ", expert parallelism" : ""}`;
   const cluster = replicas === 1 ? "" : `; ${clusterText(simulation, router ?? "none")}`;
   const engine =
     cost === "roofline"
@@ -31,8 +31,10 @@ export function engineRows(report: RunReport): [string, string][] {
   ];
 }
 
-function clusterText({ replicas, disaggregation }: NonNullable<RunReport["simulation"]>, router: string): string {
-  if (!disaggregation) return `${replicas} replicas, router ${colors.bold(router)}`;
+function clusterText(simulation: NonNullable<RunReport["simulation"]>, router: string): string {
+  const { replicas, disaggregation, dataParallel = 1 } = simulation;
+  if (!disaggregation)
+    return `${dataParallel > 1 ? `data parallelism of ${dataParallel}` : `${replicas} replicas`}, router ${colors.bold(router)}`;
   const { prefillReplicas, decodeReplicas, decodeRouter, link } = disaggregation;
   const pool = (count: number, role: string, name: string) =>
     `${count} ${role} ${count === 1 ? "replica" : `replicas (router ${colors.bold(name)})`}`;

@@ -33,7 +33,7 @@ export function wrapped(text: string, indent: number, from = 0): string {
   const lines: string[] = [];
   let line = "";
   let space = lineWidth - from;
-  for (const word of text.split(" ")) {
+  for (const word of text.split(/ (?!%)/)) {
     if (line !== "" && widthOf(line) + 1 + widthOf(word) > space) {
       lines.push(line);
       line = word;

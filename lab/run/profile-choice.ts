@@ -15,6 +15,10 @@ type ProfileOptions = Pick<SimulationOptions, "cost" | "efficiency" | "kvDtype" 
 
 /** The profile that `--cost profile:NAME` names. @throws InputError */
 export async function givenProfile({ cost }: ProfileOptions): Promise<ProfileFolder | undefined> {
+  if (cost === "profile" || cost === profilePrefix)
+    throw new InputError(
+      `--cost is "${cost}", expected profile:NAME (kvlab profiles lists the names); without --cost, the profile of --gpu, --model and --tp is used if there is one`,
+    );
   if (typeof cost !== "string" || !cost.startsWith(profilePrefix)) return undefined;
   return await profileNamed(cost.slice(profilePrefix.length));
 }

@@ -115,6 +115,7 @@ describe("--cost profile:NAME", () => {
   test.each([
     [{ cost: "profile:rtx409-llama-3.1-8b" }, 'did you mean "rtx4090-llama-3.1-8b"?'],
     [{ cost: "profile:nothing" }, "kvlab profiles describes them"],
+    [{ cost: "profile" }, '--cost is "profile", expected profile:NAME (kvlab profiles lists the names)'],
     [{ cost: "profile:./nowhere" }, "nowhere/meta.yaml: no such file"],
     [{ cost: "profile:rtx4090-llama-3.1-8b", gpu: "h200" }, "was measured with --gpu rtx-4090, not h200"],
     [
