@@ -134,7 +134,8 @@ function simulated(name: string, { engine, calibration }: Measured, factor = 1):
     calibration!.coefficients.map((one) => [one.name, Math.round(one.picoseconds * factor)]),
   );
   writeFileSync(`${folder}/scaled.json`, JSON.stringify({ schema: "cost/1", calls: engine.calls, picoseconds }));
-  const args = ["--rate", `${rate}`, ...options, "--target", "sim", "--cost", "scaled.json", "--no-save", "--json"];
+  const args = ["--rate", `${rate}`, ...options, "--target", "sim", "--gpu", defaultBackend.name];
+  args.push("--cost", "scaled.json", "--no-save", "--json");
   const { latency, throughput, cache } = JSON.parse(kvlab("replay", `${name}.jsonl`, ...args)) as RunReport;
   return (figure) => {
     const [kind, part] = figure.split(" ") as ["ttftMs" | "tpotMs" | "e2eMs", "mean"];
@@ -323,10 +324,27 @@ that is discarded; the medians are divided into dense layers, logits and attenti
 grid (sim/profiles/README.md). Nothing is fitted. Unlike a fit, a profile extrapolates beyond its grid along its last points, so
 \`--max-prompt\` and \`--max-batch\` have to cover the trace. The engine's planning between steps is not in it.
 
-The prediction error of profiles has not been measured on an idle machine. On two cores with ten other programs (2026-11-23) half of
-the measurements were between −19 and +31 % of the median of their step and 5 % were above three times it, and a simulation of an overloaded engine,
-whose batches exceeded the grid, was 4.6 times too slow in mean latency and 4.5 times in TPOT (TTFT: 0.6 times the measured mean).
-Such a profile is of no use: check the spread that the command prints.
+The prediction error follows from the machine's speed during the two measurements, which are minutes apart. On an idle machine with
+two cores (2026-11-23), four profiles of random:15m and three runs of its engine were measured alternately:
+
+\`\`\`sh
+kvlab trace generate chat --requests 300 --seed 3 --sessions-per-s 0.4 --system-tokens 120 --user-tokens 40 \\
+  --output-tokens 40 --think-s 5 --max-input-tokens 900 --out chat.jsonl
+kvlab calibrate --model random:15m --threads 1 --max-prompt 1024 --max-batch 16 --profile ./my-15m
+kvlab replay chat.jsonl --preset vllm --blocks 2000 --speed 1.2 --model random:15m --target ${defaultBackend.name} --threads 1
+kvlab replay chat.jsonl --preset vllm --blocks 2000 --speed 1.2 --model random:15m --target sim --cost profile:./my-15m
+\`\`\`
+
+| mean | engine, three runs | simulated, four profiles | median ÷ median − 1 |
+| --- | ---: | ---: | ---: |
+| TTFT, ms | 30.8 – 37.0 | 26.6 – 40.2 | +7 % |
+| TPOT, ms | 8.5 – 10.7 | 8.4 – 12.2 | +4 % |
+| latency, ms | 369 – 471 | 369 – 540 | +8 % |
+
+Nothing is fitted to the runs. A single profile predicts a single run within −28 to +46 % only, because equal runs differ by up to 28 %
+and equal profiles by up to 51 % here; on such a machine use the medians of several. Beside ten other programs half of the measurements
+were between −19 and +31 % of the median of their step, and the prediction was of no use: check the spread that the command prints
+(−10 to +13 % and less in the profiles of the table).
 
 ## Prediction error
 
