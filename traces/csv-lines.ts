@@ -1,9 +1,11 @@
 import { TraceError } from "../core/errors.ts";
 import type { Field } from "./json-lines.ts";
+import { fourDigits, KnownBytes } from "./known-bytes.ts";
 import type { LineBlock } from "./lines.ts";
 
 const comma = 0x2c;
 const quote = 0x22;
+const newline = 0x0a;
 const carriageReturn = 0x0d;
 const zero = 0x30;
 const shownCharacters = 40;
@@ -26,7 +28,6 @@ export class CsvLineScanner<Name extends string> {
   #block: LineBlock | undefined;
   #bytes: Uint8Array = new Uint8Array();
   #at = 0;
-  #end = 0;
   /** By column: index of its field. */
   #fieldOf: number[] = [];
   /** The next column. */
@@ -49,17 +50,15 @@ export class CsvLineScanner<Name extends string> {
 
   /** Moves to the block's current line. */
   begin(block: LineBlock): void {
-    const { bytes, start, end } = block;
     this.#block = block;
-    this.#bytes = bytes;
-    this.#at = start;
-    this.#end = end > start && bytes[end - 1] === carriageReturn ? end - 1 : end;
+    this.#bytes = block.bytes;
+    this.#at = block.start;
     this.#column = 0;
   }
 
   /** Whether the current line is blank. */
   get isBlank(): boolean {
-    return this.#at === this.#end || (this.#bytes[this.#at] <= 0x20 && this.#text(this.#at, this.#end).trim() === "");
+    return this.#bytes[this.#at] <= 0x20 && this.#text(this.#at, this.#end).trim() === "";
   }
 
   /** Reads the names of the columns. @throws TraceError if a required one is missing or a declared one occurs twice */
@@ -84,11 +83,12 @@ export class CsvLineScanner<Name extends string> {
     for (;;) {
       const column = this.#column;
       if (column === columns) {
-        if (this.#at !== this.#end) throw this.#otherWidth();
+        if (!this.#isLineEnd(this.#at)) throw this.#otherWidth();
+        this.#block!.endsAt(this.#bytes[this.#at] === newline ? this.#at : this.#at + 1);
         return undefined;
       }
       if (column > 0) {
-        if (this.#bytes[this.#at] !== comma || this.#at >= this.#end) throw this.#otherWidth();
+        if (this.#bytes[this.#at] !== comma) throw this.#otherWidth();
         this.#at++;
       }
       this.#column++;
@@ -109,7 +109,7 @@ export class CsvLineScanner<Name extends string> {
     let value = 0;
     for (let digit = bytes[at] - zero; digit >= 0 && digit <= 9; digit = bytes[++at] - zero) value = value * 10 + digit;
     const digits = at - this.#at;
-    if (digits > 0 && digits <= 15 && (at === this.#end || bytes[at] === comma)) {
+    if (digits > 0 && digits <= 15 && this.#isCellEnd(at)) {
       this.#at = at;
       return value;
     }
@@ -132,13 +132,14 @@ export class CsvLineScanner<Name extends string> {
 
   /** The cell as a point in time. @throws TraceError if it is not a date with a time */
   date(into: DateTime): void {
-    const end = into.parse(this.#bytes, this.#at);
-    if (end !== undefined && (end === this.#end || this.#bytes[end] === comma)) {
+    const end = into.parse(this.#bytes, this.#block!.view, this.#at);
+    if (end !== undefined && this.#isCellEnd(end)) {
       this.#at = end;
       return;
     }
     const text = Buffer.from(`${this.text()}\n`);
-    if (into.parse(text, 0) !== text.length - 1) throw this.unexpected();
+    const view = new DataView(text.buffer, text.byteOffset, text.length);
+    if (into.parse(text, view, 0) !== text.length - 1) throw this.unexpected();
   }
 
   /** The error for a current cell with an invalid value. */
@@ -156,6 +157,21 @@ export class CsvLineScanner<Name extends string> {
     return new TraceError(`${this.file}:${this.line}: ${message}${cut}`);
   }
 
+  /** End of the line, without its line end of one or two bytes. */
+  get #end(): number {
+    const { bytes, start, end } = this.#block!;
+    return end > start && bytes[end - 1] === carriageReturn ? end - 1 : end;
+  }
+
+  #isLineEnd(at: number): boolean {
+    const byte = this.#bytes[at];
+    return byte === newline || (byte === carriageReturn && this.#bytes[at + 1] === newline);
+  }
+
+  #isCellEnd(at: number): boolean {
+    return this.#bytes[at] === comma || this.#isLineEnd(at);
+  }
+
   #otherWidth(): TraceError {
     this.begin(this.#block!);
     let count = 1;
@@ -165,7 +181,7 @@ export class CsvLineScanner<Name extends string> {
 
   /** Skips a comma; false if the line ends instead. */
   #skipComma(): boolean {
-    if (this.#at >= this.#end) return false;
+    if (this.#isLineEnd(this.#at)) return false;
     this.#at++;
     return true;
   }
@@ -214,29 +230,29 @@ export class DateTime {
   /** The last day that was parsed, as decimal digits, and its seconds. */
   #day = -1;
   #daySeconds = 0;
+  /** The last date and time that was parsed up to the colon after its minutes, and its seconds: most lines repeat it. */
+  #minute: KnownBytes | undefined;
+  #minuteSeconds = 0;
 
-  /** Parses from `at`, where a byte that is no digit must follow. Returns the end; undefined if there is no date. */
-  parse(bytes: Uint8Array, at: number): number | undefined {
-    const century = twoDigits(bytes, at);
-    const year = twoDigits(bytes, at + 2);
-    const month = twoDigits(bytes, at + 5);
-    const date = twoDigits(bytes, at + 8);
-    const hour = twoDigits(bytes, at + 11);
-    const minute = twoDigits(bytes, at + 14);
-    const second = twoDigits(bytes, at + 17);
-    const between = bytes[at + 10];
-    const isDate = bytes[at + 4] === 0x2d && bytes[at + 7] === 0x2d && (between === 0x20 || between === 0x54);
-    const isTime = bytes[at + 13] === 0x3a && bytes[at + 16] === 0x3a;
-    const areDigits = (century | year | month | date | hour | minute | second) >= 0;
+  /**
+   * Parses from `at`, where a byte that is no digit must follow. `view` has the same bytes. Returns the end; undefined if
+   * there is no date.
+   */
+  parse(bytes: Uint8Array, view: DataView, at: number): number | undefined {
+    if (!this.#minute?.isAt(view, at) && !this.#parseMinute(bytes, at)) return undefined;
+    const second = twoDigits(bytes, at + minuteLength);
     // Seconds may be 60: a leap second.
-    if (!(isDate && isTime && areDigits && hour < 24 && minute < 60 && second <= 60)) return undefined;
-    const day = (century * 100 + year) * 10_000 + month * 100 + date;
-    if (day !== this.#day && !this.#setDay(day)) return undefined;
-    let end = at + 19;
+    if (!(second >= 0 && second <= 60)) return undefined;
+    let end = at + minuteLength + 2;
     let nanos = 0;
     if (bytes[end] === 0x2e) {
       const first = ++end;
       const last = first + 9;
+      const four = fourDigits(view, end);
+      if (four >= 0) {
+        nanos = four;
+        end += 4;
+      }
       for (; isDigit(bytes[end]); end++) if (end < last) nanos = nanos * 10 + bytes[end] - zero;
       if (end === first) return undefined;
       if (end < last) nanos *= powersOfTen[last - end];
@@ -250,9 +266,29 @@ export class DateTime {
       offset = (bytes[end] === 0x2b ? 60 : -60) * (hours * 60 + minutes);
       end += 6;
     }
-    this.seconds = this.#daySeconds + hour * 3600 + minute * 60 + second - offset;
+    this.seconds = this.#minuteSeconds + second - offset;
     this.nanos = nanos;
     return end;
+  }
+
+  /** Parses the date and the time up to its minutes; false if there is none. */
+  #parseMinute(bytes: Uint8Array, at: number): boolean {
+    const century = twoDigits(bytes, at);
+    const year = twoDigits(bytes, at + 2);
+    const month = twoDigits(bytes, at + 5);
+    const date = twoDigits(bytes, at + 8);
+    const hour = twoDigits(bytes, at + 11);
+    const minute = twoDigits(bytes, at + 14);
+    const between = bytes[at + 10];
+    const isDate = bytes[at + 4] === 0x2d && bytes[at + 7] === 0x2d && (between === 0x20 || between === 0x54);
+    const isTime = bytes[at + 13] === 0x3a && bytes[at + 16] === 0x3a;
+    const areDigits = (century | year | month | date | hour | minute) >= 0;
+    if (!(isDate && isTime && areDigits && hour < 24 && minute < 60)) return false;
+    const day = (century * 100 + year) * 10_000 + month * 100 + date;
+    if (day !== this.#day && !this.#setDay(day)) return false;
+    this.#minute = new KnownBytes(bytes.subarray(at, at + minuteLength));
+    this.#minuteSeconds = this.#daySeconds + hour * 3600 + minute * 60;
+    return true;
   }
 
   /** False if there is no such day. */
@@ -267,6 +303,8 @@ export class DateTime {
   }
 }
 
+/** Length of `2023-11-16 18:15:`. */
+const minuteLength = 17;
 const powersOfTen = [1, 10, 100, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9];
 
 function isDigit(byte: number): boolean {

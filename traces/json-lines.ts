@@ -1,4 +1,5 @@
 import { TraceError } from "../core/errors.ts";
+import { fourDigits, KnownBytes } from "./known-bytes.ts";
 import type { LineBlock } from "./lines.ts";
 
 /** Description of a field's expected value, for messages. */
@@ -40,11 +41,20 @@ const largestHigh = 18446744073;
 const largestLow = 709551615;
 const shownCharacters = 40;
 const deepestNesting = 200;
+const noField = -1;
+const longestLead = 256;
+
+/** The bytes from the end of a value, or the start of the object, to the value of the next field. */
+interface Lead {
+  readonly bytes: KnownBytes;
+  readonly field: number;
+}
 
 const quote = 0x22;
 const comma = 0x2c;
 const minus = 0x2d;
 const zero = 0x30;
+const newline = 0x0a;
 const colon = 0x3a;
 const openBracket = 0x5b;
 const backslash = 0x5c;
@@ -62,26 +72,25 @@ const closeBrace = 0x7d;
  * it builds no objects and keeps 64-bit integers exact. It accepts what JSON.parse accepts, except nesting deeper than 200.
  */
 export class JsonLineScanner<Name extends string> {
-  readonly #fields: readonly (Field & { readonly name: Name; readonly bytes: Uint8Array })[];
+  readonly #fields: readonly (Field & { readonly name: Name })[];
   #block: LineBlock | undefined;
   #bytes: Uint8Array = new Uint8Array();
   #at = 0;
-  #end = 0;
   #valueStart = 0;
-  #field = 0;
-  /** Index of the field that is expected next: fields usually have the same order on every line, so it is compared first. */
-  #guess = 0;
+  /** The current field; before the first one `noField`. */
+  #field = noField;
+  /**
+   * At 0 the bytes before the first field, at i + 1 those after field i, as on the first line where a known field follows.
+   * They are usually the same on every line, so they are compared first.
+   */
+  readonly #leads: (Lead | undefined)[];
   /** One bit for each field. */
   #seen = 0;
   readonly #required: number;
-  #isOpen = false;
 
   constructor(fields: Readonly<Record<Name, Field>>) {
-    this.#fields = (Object.keys(fields) as Name[]).map((name) => ({
-      ...fields[name],
-      name,
-      bytes: Buffer.from(`${name}"`),
-    }));
+    this.#fields = (Object.keys(fields) as Name[]).map((name) => ({ ...fields[name], name }));
+    this.#leads = new Array(this.#fields.length + 1).fill(undefined);
     this.#required = this.#fields.reduce((bits, { required }, field) => (required ? bits | (1 << field) : bits), 0);
   }
 
@@ -98,26 +107,31 @@ export class JsonLineScanner<Name extends string> {
     this.#block = block;
     this.#bytes = block.bytes;
     this.#at = block.start;
-    this.#end = block.end;
     this.#seen = 0;
-    this.#guess = 0;
-    this.#isOpen = false;
+    this.#field = noField;
   }
 
   /** Whether the current line is blank. */
   get isBlank(): boolean {
     this.#skipSpace();
-    return this.#at === this.#end;
+    return this.#bytes[this.#at] === newline;
   }
 
   /** Moves to the next known field; undefined at the end of the line. */
   next(): Name | undefined {
+    const lead = this.#leads[this.#field + 1];
+    if (!lead?.bytes.isAt(this.#block!.view, this.#at)) return this.#search();
+    this.#at += lead.bytes.length;
+    return this.#enter(lead.field);
+  }
+
+  #search(): Name | undefined {
     const bytes = this.#bytes;
-    for (;;) {
+    const start = this.#at;
+    for (let isFirst = this.#field === noField, isNext = true; ; isFirst = isNext = false) {
       this.#skipSpace();
-      if (!this.#isOpen) {
+      if (isFirst) {
         if (bytes[this.#at] !== openBrace) throw this.#notAnObject();
-        this.#isOpen = true;
         this.#at++;
         this.#skipSpace();
         if (bytes[this.#at] === closeBrace) return this.#endOfObject();
@@ -132,18 +146,24 @@ export class JsonLineScanner<Name extends string> {
       if (bytes[this.#at] !== colon) throw this.#syntaxError();
       this.#at++;
       this.#skipSpace();
-      this.#valueStart = this.#at;
       if (field !== undefined) {
-        this.#field = field;
-        this.#guess = field + 1 < this.#fields.length ? field + 1 : 0;
-        const bit = 1 << field;
-        if ((this.#seen & bit) !== 0)
-          throw this.error(`the name "${this.#fields[field].name}" occurs twice in one object`);
-        this.#seen |= bit;
-        return this.#fields[field].name;
+        if (isNext && this.#at - start <= longestLead)
+          this.#leads[this.#field + 1] ??= { bytes: new KnownBytes(bytes.subarray(start, this.#at)), field };
+        return this.#enter(field);
       }
       this.#skipValue(0);
     }
+  }
+
+  /** The value of a known field begins here. */
+  #enter(field: number): Name {
+    const { name } = this.#fields[field];
+    this.#field = field;
+    this.#valueStart = this.#at;
+    const bit = 1 << field;
+    if ((this.#seen & bit) !== 0) throw this.error(`the name "${name}" occurs twice in one object`);
+    this.#seen |= bit;
+    return name;
   }
 
   /** The value as a number. */
@@ -182,6 +202,7 @@ export class JsonLineScanner<Name extends string> {
   /** The value as an array of integers from 0 to 2^64 − 1, all digits kept. */
   wideIntegers(into: WideIntegers): void {
     const bytes = this.#bytes;
+    const { view } = this.#block!;
     let { high, low } = into;
     let at = this.#at;
     let count = 0;
@@ -189,15 +210,18 @@ export class JsonLineScanner<Name extends string> {
     at = this.#spaceFrom(at + 1);
     while (bytes[at] !== closeBracket) {
       const start = at;
-      const limit = at + 9;
-      let value = 0;
-      for (let digit = bytes[at] - zero; digit >= 0 && digit <= 9 && at < limit; digit = bytes[++at] - zero)
-        value = value * 10 + digit;
+      let value = fourDigits(view, at);
+      if (value < 0) value = 0;
+      else at += 4;
+      // Exact up to nine digits; more are read again.
+      for (let digit = bytes[at] - zero; digit >= 0 && digit <= 9; digit = bytes[++at] - zero)
+        value = (Math.imul(value, 10) + digit) | 0;
       if (count === low.length) {
         into.grow();
         ({ high, low } = into);
       }
-      if (at === start || (at - start > 1 && bytes[start] === zero) || continuesNumber(bytes[at])) {
+      const digits = at - start;
+      if (digits === 0 || digits > 9 || (digits > 1 && bytes[start] === zero) || continuesNumber(bytes[at])) {
         this.#at = start;
         this.#wideInteger(into, count);
         at = this.#at;
@@ -240,7 +264,7 @@ export class JsonLineScanner<Name extends string> {
       if (error instanceof TraceError) return error;
       throw error;
     }
-    return this.#at === this.#end ? undefined : this.#syntaxError();
+    return this.#bytes[this.#at] === newline ? undefined : this.#syntaxError();
   }
 
   #unexpectedAt(what: string, start: number, expected: string): TraceError {
@@ -256,7 +280,8 @@ export class JsonLineScanner<Name extends string> {
   #endOfObject(): undefined {
     this.#at++;
     this.#skipSpace();
-    if (this.#at !== this.#end) throw this.#syntaxError();
+    if (this.#bytes[this.#at] !== newline) throw this.#syntaxError();
+    this.#block!.endsAt(this.#at);
     const missing = this.#required & ~this.#seen;
     if (missing !== 0) {
       const { name, expected } = this.#fields[31 - Math.clz32(missing & -missing)];
@@ -273,13 +298,9 @@ export class JsonLineScanner<Name extends string> {
   #name(): number | undefined {
     const bytes = this.#bytes;
     if (bytes[this.#at] !== quote) throw this.#syntaxError();
-    const start = this.#at + 1;
-    if (startsWith(bytes, start, this.#fields[this.#guess].bytes)) {
-      this.#at = start + this.#fields[this.#guess].bytes.length;
-      return this.#guess;
-    }
+    const start = this.#at;
     this.#skipString();
-    const text = this.#text(start - 1, this.#at);
+    const text = this.#text(start, this.#at);
     const name: string = text.includes("\\") ? JSON.parse(text) : text.slice(1, -1);
     const field = this.#fields.findIndex((known) => known.name === name);
     return field < 0 ? undefined : field;
@@ -420,12 +441,12 @@ export class JsonLineScanner<Name extends string> {
   }
 
   #syntaxError(): TraceError {
-    const { file, line, start, terminated } = this.#block!;
+    const { file, line, start, end, terminated } = this.#block!;
     if (!terminated)
       return new TraceError(`${file}:${line}: the last line is cut short: it is not valid JSON and has no line end`);
     const column = this.#at - start + 1;
-    const rest = this.#text(this.#at, Math.min(this.#end, this.#at + 12)).replace(/�.*/, "");
-    const found = this.#at >= this.#end ? "the end of the line" : JSON.stringify(rest);
+    const rest = this.#text(this.#at, Math.min(end, this.#at + 12)).replace(/�.*/, "");
+    const found = this.#at >= end ? "the end of the line" : JSON.stringify(rest);
     return new TraceError(`${file}:${line}: invalid JSON: found ${found} at column ${column}`);
   }
 }

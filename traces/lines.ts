@@ -8,6 +8,8 @@ const chunkBytes = 1 << 20;
 const packedBytes = 1 << 15;
 const longestLineBytes = 1 << 28;
 const newline = 10;
+/** The end of the current line while no scanner has reached it. */
+const notFound = -2;
 /** A file that begins with more bytes of blank lines is refused: reading them from a small gzip file could take minutes. */
 const mostBlankBytes = 1 << 24;
 /** Whether the byte is neither white space nor a control character. */
@@ -26,13 +28,13 @@ export class LineBlock {
   readonly file: string;
   /** The bytes of the block; at `end` there is always a line end, so that a scanner may read one byte beyond. */
   bytes: Uint8Array = new Uint8Array();
+  /** The same bytes, to read several at once. */
+  view: DataView = new DataView(new ArrayBuffer(0));
   /** The current line is `bytes[start .. end)`. */
   start = 0;
-  end = -1;
   /** Number of the current line, from 1. */
   line = 0;
-  /** False only for the last line of a file that does not end with a line end. */
-  terminated = true;
+  #end = -1;
   #filled = 0;
   #lastIsWhole = true;
 
@@ -42,12 +44,28 @@ export class LineBlock {
 
   /** Moves to the next line; false when the block has no more. */
   next(): boolean {
-    if (this.end + 1 >= this.#filled) return false;
-    this.start = this.end + 1;
-    this.end = this.bytes.indexOf(newline, this.start);
+    const start = this.end + 1;
+    if (start >= this.#filled) return false;
+    this.start = start;
+    this.#end = notFound;
     this.line++;
-    this.terminated = this.#lastIsWhole || this.end < this.#filled;
     return true;
+  }
+
+  /** End of the current line. It is searched for unless a scanner has found it. */
+  get end(): number {
+    if (this.#end === notFound) this.#end = this.bytes.indexOf(newline, this.start);
+    return this.#end;
+  }
+
+  /** The scanner of the current line has reached its line end, which is at `end`. */
+  endsAt(end: number): void {
+    this.#end = end;
+  }
+
+  /** False only for the last line of a file that does not end with a line end. */
+  get terminated(): boolean {
+    return this.#lastIsWhole || this.end < this.#filled;
   }
 
   /** The current line as text. */
@@ -57,10 +75,13 @@ export class LineBlock {
 
   /** Points at `bytes[0 .. filled)`; line numbers continue. */
   refill(bytes: Uint8Array, filled: number, lastIsWhole: boolean): void {
-    this.bytes = bytes;
+    if (bytes !== this.bytes) {
+      this.bytes = bytes;
+      this.view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+    }
     this.#filled = filled;
     this.#lastIsWhole = lastIsWhole;
-    this.end = -1;
+    this.#end = -1;
   }
 }
 
@@ -100,7 +121,8 @@ async function* blocksOf(path: string, source: ByteSource, signal?: AbortSignal)
       throw new TraceError(`${path}:${lines.line + 1}: the line is longer than 256 MiB, expected a text file of lines`);
     if (filled >= buffer.length) buffer = resized(buffer, kept, filled * 2);
     buffer.set(chunk, kept);
-    const zero = chunk.indexOf(0);
+    // A buffer searches several bytes at once, unlike a typed array.
+    const zero = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.length).indexOf(0);
     if (zero >= 0) throw notText(path, lines.line, buffer, kept + zero, "a zero byte");
     const lastNewline = chunk.lastIndexOf(newline);
     if (lastNewline >= 0) {

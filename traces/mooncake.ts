@@ -161,7 +161,9 @@ class MooncakeReader implements LineReader {
     }
     row.arrivalNs = this.#clock.arrivalNs(timestamp, "timestamp", scan);
     this.#optional.end(row, scan, "output_length");
-    row.keys = this.#denseKeys(row.inputTokens);
+    this.#numberIds(row.inputTokens);
+    row.keys = this.#keys;
+    row.keyCount = this.#hashIds.length;
     return row;
   }
 
@@ -172,8 +174,8 @@ class MooncakeReader implements LineReader {
     this.#isUnitStated = true;
   }
 
-  /** The ids as dense numbers. Checks that their number follows from the length and that each id has one predecessor. */
-  #denseKeys(inputTokens: number): Uint32Array {
+  /** Numbers the ids densely. Checks that their count follows from the length and that each id has one predecessor. */
+  #numberIds(inputTokens: number): void {
     const { length, high, low } = this.#hashIds;
     const expected = Math.ceil(inputTokens / this.unitTokens);
     const isWhole = this.#isUnitStated && length === Math.floor(inputTokens / this.unitTokens);
@@ -193,7 +195,6 @@ class MooncakeReader implements LineReader {
       else if (predecessors.of(key) !== previous) throw this.#otherPredecessor(i, key, previous);
       keys[i] = previous = key;
     }
-    return keys.subarray(0, length);
   }
 
   /** Equal predecessors imply equal positions, by induction, so that comparing the predecessor is enough. */

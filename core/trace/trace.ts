@@ -73,6 +73,8 @@ export interface TraceRow {
   maxOutputTokens?: number;
   /** Token ids, or content ids of units of `unitTokens` tokens; see `Trace`. */
   keys: ArrayLike<number>;
+  /** Number of keys of the prompt, the first ones in `keys`; by default all of them. */
+  keyCount?: number;
   /** 0 = none; see `OptionalColumns` for this and the following columns. */
   namespace?: number;
   /** 0 = none. */
@@ -174,14 +176,16 @@ export class TraceBuilder {
     this.#inputTokens[r] = row.inputTokens;
     this.#outputTokens[r] = row.outputTokens;
     this.#maxOutputTokens[r] = row.maxOutputTokens ?? row.outputTokens;
-    this.#keys = this.#append(this.#keys, this.#keyCount, row.keys);
-    this.#keyCount += row.keys.length;
+    const keyCount = row.keyCount ?? row.keys.length;
+    this.#keys = this.#append(this.#keys, this.#keyCount, row.keys, keyCount);
+    this.#keyCount += keyCount;
     this.#keyStart[r + 1] = this.#keyCount;
     if (row.generatedKeys) {
       this.#generatedKeys = this.#append(
         this.#generatedKeys ?? new Uint32Array(1 << 14),
         this.#generatedCount,
         row.generatedKeys,
+        row.generatedKeys.length,
       );
       this.#generatedCount += row.generatedKeys.length;
     }
@@ -231,13 +235,15 @@ export class TraceBuilder {
     return trace;
   }
 
-  #append(into: Uint32Array, at: number, keys: ArrayLike<number>): Uint32Array {
-    const end = at + keys.length;
+  #append(into: Uint32Array, at: number, keys: ArrayLike<number>, count: number): Uint32Array {
+    const end = at + count;
     if (end > into.length) into = grown(into, Math.max(end, into.length * 2));
-    // `set` copies typed arrays as memory, several times faster than a loop.
-    into.set(keys, at);
     let distinct = this.#distinctKeys;
-    for (let i = at; i < end; i++) if (into[i] >= distinct) distinct = into[i] + 1;
+    for (let i = 0; i < count; i++) {
+      const key = keys[i];
+      into[at + i] = key;
+      if (key >= distinct) distinct = key + 1;
+    }
     this.#distinctKeys = distinct;
     return into;
   }
