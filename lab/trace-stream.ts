@@ -94,7 +94,8 @@ export class TraceStream {
     this.#keeping = keeps ? [] : undefined;
     for await (const batch of this.#pass()) {
       counted.add(batch);
-      bytes += batch.keys.byteLength + batch.requestCount * bytesPerRequest;
+      // A view keeps its whole buffer in memory.
+      bytes += batch.keys.buffer.byteLength + batch.requestCount * bytesPerRequest;
       if (bytes > mostKeptBytes) this.#keeping = undefined;
       this.#keeping?.push(batch);
       yield batch;

@@ -1,36 +1,62 @@
-import type { Arrivals, TraceBatch } from "./arrivals.ts";
+import { grown } from "../grown.ts";
+import type { BlockColumns } from "../trace/content.ts";
+import { type MeasuredOutcomes, never } from "./outcomes.ts";
 import type { TimedReplica } from "./timed-replica.ts";
 
 /**
- * The share of cached prompt blocks that are copies. A prompt's blocks can be cached only on replicas that served a request with
- * the same prefix, so matching every prompt on its own replica finds all of them.
+ * Counts the cached prompt blocks that are copies of blocks on other replicas. A prompt's blocks can be cached only on replicas
+ * that served a request with the same prefix, so matching every prompt on its own replica finds all of them.
  */
-export function copyRatio(replicas: readonly TimedReplica[], { batches }: Arrivals): number {
-  if (replicas.length === 1) return 0;
-  const contents = Math.max(0, ...batches.map(({ columns }) => columns!.distinct));
-  const onAnyReplica = new Uint8Array(contents);
-  let cached = 0;
-  let distinct = 0;
-  for (const { number, cache } of replicas) {
-    const onThisReplica = new Uint8Array(contents);
-    let table = new Int32Array(64);
-    const found = { blocks: 0, absent: 0, evicted: 0 };
-    const count = ({ columns }: TraceBatch, row: number): void => {
-      const { keys, start, promptBlocks } = columns!;
-      if (promptBlocks[row] > table.length) table = new Int32Array(promptBlocks[row] * 2);
-      cache.index.match(keys, start[row], promptBlocks[row], table, found);
-      for (let at = start[row]; at < start[row] + found.blocks; at++) {
-        const key = keys[at];
-        if (onThisReplica[key] === 1) continue;
-        onThisReplica[key] = 1;
-        cached++;
-        if (onAnyReplica[key] === 0) distinct++;
-        onAnyReplica[key] = 1;
-      }
-    };
-    for (const batch of batches)
-      for (let row = 0; row < batch.outcomes.refused.length; row++)
-        if (batch.outcomes.replica[row] === number && batch.outcomes.refused[row] === 0) count(batch, row);
+export class CachedCopies {
+  readonly #replicas: readonly TimedReplica[];
+  readonly #onReplica: readonly ContentSet[];
+  readonly #onAnyReplica = new ContentSet();
+  #table = new Int32Array(64);
+  readonly #found = { blocks: 0, absent: 0, evicted: 0 };
+
+  constructor(replicas: readonly TimedReplica[]) {
+    this.#replicas = replicas;
+    this.#onReplica = replicas.map(() => new ContentSet());
   }
-  return cached === 0 ? 0 : (cached - distinct) / cached;
+
+  /** Matches the prompts of a batch whose requests have been served. */
+  add({ keys, start, promptBlocks, distinct }: BlockColumns, { replica, refused }: MeasuredOutcomes): void {
+    for (const set of [...this.#onReplica, this.#onAnyReplica]) set.expect(distinct);
+    for (let row = 0; row < promptBlocks.length; row++) {
+      if (replica[row] === never || refused[row] === 1) continue;
+      if (promptBlocks[row] > this.#table.length) this.#table = new Int32Array(promptBlocks[row] * 2);
+      const found = this.#found;
+      this.#replicas[replica[row]].cache.index.match(keys, start[row], promptBlocks[row], this.#table, found);
+      const onThisReplica = this.#onReplica[replica[row]];
+      for (let at = start[row]; at < start[row] + found.blocks; at++)
+        if (onThisReplica.add(keys[at])) this.#onAnyReplica.add(keys[at]);
+    }
+  }
+
+  /** The share of the cached prompt blocks that are copies: all but one of each content. */
+  get ratio(): number {
+    const cached = this.#onReplica.reduce((sum, { count }) => sum + count, 0);
+    return cached === 0 ? 0 : (cached - this.#onAnyReplica.count) / cached;
+  }
+}
+
+/** A set of content ids, with one bit per content id. */
+class ContentSet {
+  count = 0;
+  #bits = new Uint32Array(1 << 10);
+
+  /** Content ids below `distinct` may be added. */
+  expect(distinct: number): void {
+    const words = (distinct + 31) >>> 5;
+    if (words > this.#bits.length) this.#bits = grown(this.#bits, Math.max(words, 2 * this.#bits.length));
+  }
+
+  /** Returns false if the set already has it. */
+  add(key: number): boolean {
+    const bit = 1 << (key & 31);
+    if ((this.#bits[key >>> 5] & bit) !== 0) return false;
+    this.#bits[key >>> 5] |= bit;
+    this.count++;
+    return true;
+  }
 }

@@ -19,6 +19,12 @@ export interface DisaggregationConfig {
   readonly kvBytes: (tokens: number) => number;
 }
 
+/** A request whose prompt has been computed: the replica that did so, and the time at which it generated the first output token. */
+export interface Prefilled {
+  readonly replica: number;
+  readonly firstTokenNs: Nanos;
+}
+
 /** Transfers of KV, one row each, in the order in which they were queued. */
 export interface TransferTable {
   readonly request: number[];
@@ -35,6 +41,8 @@ export interface TransferTable {
   readonly startNs: Nanos[];
   /** The last byte has arrived. */
   readonly endNs: Nanos[];
+  /** The prefill replica has generated the first output token. */
+  readonly firstTokenNs: Nanos[];
 }
 
 /**
@@ -57,6 +65,7 @@ export class Disaggregation {
     queuedNs: [],
     startNs: [],
     endNs: [],
+    firstTokenNs: [],
   };
   readonly #config: DisaggregationConfig;
   /** By replica, the time at which its link is free. */
@@ -90,8 +99,15 @@ export class Disaggregation {
     this.#decodeReplica.delete(request);
   }
 
-  /** Queues the transfer of a request; returns its row. */
-  queue(request: number, from: number, to: number, tokens: number, reusedTokens: number, nowNs: Nanos): number {
+  /** Queues the transfer of a request to replica `to`; returns its row. */
+  queue(
+    request: number,
+    { replica: from, firstTokenNs }: Prefilled,
+    to: number,
+    tokens: number,
+    reusedTokens: number,
+    nowNs: Nanos,
+  ): number {
     const { transfers } = this;
     const { link, kvBytes } = this.#config;
     const bytes = kvBytes(tokens);
@@ -106,6 +122,7 @@ export class Disaggregation {
     transfers.bytes.push(bytes);
     transfers.queuedNs.push(nowNs);
     transfers.startNs.push(startNs);
+    transfers.firstTokenNs.push(firstTokenNs);
     const row = transfers.endNs.push(sentNs + link.latencyNs) - 1;
     this.#open.set(request, row);
     return row;

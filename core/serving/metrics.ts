@@ -1,4 +1,4 @@
-import { copyRatio } from "./cached-copies.ts";
+import { CachedCopies } from "./cached-copies.ts";
 import { type Distribution, distribution } from "./distribution.ts";
 import { measuredRequests, type Served } from "./measured-requests.ts";
 import { type OfferedLoad, offeredLoad } from "./offered-load.ts";
@@ -174,7 +174,8 @@ export class Metrics {
     };
   }
 
-  cluster(): ClusterMetrics {
+  /** `copies` has all prompts; it may be omitted if the arrivals have not released them. */
+  cluster(copies = this.#copies()): ClusterMetrics {
     const { replicas } = this.#run;
     const makespanNs = this.makespanS * 1e9;
     const metrics = replicas.map(({ cache: { counters }, busyNs, stepCount, isPrefill }) => ({
@@ -193,8 +194,15 @@ export class Metrics {
     return {
       replicas: metrics,
       imbalance: Math.max(...pools.map(imbalanceOf)),
-      duplicated: copyRatio(replicas, this.#run.arrivals),
+      duplicated: copies.ratio,
     };
+  }
+
+  #copies(): CachedCopies {
+    const { replicas, arrivals } = this.#run;
+    const copies = new CachedCopies(replicas);
+    if (replicas.length > 1) for (const { columns, outcomes } of arrivals.batches) copies.add(columns!, outcomes);
+    return copies;
   }
 
   #findMakespanS(): number {

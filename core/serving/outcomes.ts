@@ -28,13 +28,13 @@ export interface Outcomes {
 /** The columns that metrics are computed from. */
 export type MeasuredOutcomes = Pick<
   Outcomes,
-  "inputTokens" | "outputTokens" | "arrivalNs" | "admittedNs" | "firstTokenNs" | "finishedNs" | "refused"
+  "inputTokens" | "outputTokens" | "arrivalNs" | "admittedNs" | "firstTokenNs" | "finishedNs" | "replica" | "refused"
 >;
 
 /** The columns of metrics, without the others. */
 export function measuredColumns(outcomes: Outcomes): MeasuredOutcomes {
-  const { inputTokens, outputTokens, arrivalNs, admittedNs, firstTokenNs, finishedNs, refused } = outcomes;
-  return { inputTokens, outputTokens, arrivalNs, admittedNs, firstTokenNs, finishedNs, refused };
+  const { inputTokens, outputTokens, arrivalNs, admittedNs, firstTokenNs, finishedNs, replica, refused } = outcomes;
+  return { inputTokens, outputTokens, arrivalNs, admittedNs, firstTokenNs, finishedNs, replica, refused };
 }
 
 export function newOutcomes(

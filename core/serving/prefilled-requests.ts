@@ -1,7 +1,7 @@
 import { assert } from "../errors.ts";
 import type { Nanos } from "../trace/trace.ts";
 import type { Arrivals } from "./arrivals.ts";
-import { Disaggregation, type DisaggregationConfig, type TransferTable } from "./disaggregation.ts";
+import { Disaggregation, type DisaggregationConfig, type Prefilled, type TransferTable } from "./disaggregation.ts";
 import { Message, type Messages } from "./messages.ts";
 import type { Network } from "./network.ts";
 import { checkRoute } from "./routing.ts";
@@ -28,6 +28,8 @@ export class PrefilledRequests {
   readonly #config: DisaggregationConfig;
   readonly #parts: PrefilledRequestsParts;
   readonly #disaggregation: Disaggregation;
+  /** Requests whose blocks the prefill replica has not released. */
+  readonly #prefilled = new Map<number, Prefilled>();
   /** Requests with a first token that no decode replica has admitted or refused. */
   readonly #fetching = new Set<number>();
 
@@ -81,11 +83,12 @@ export class PrefilledRequests {
   /** The callbacks of one replica. */
   listener(replica: number): DisaggregatedListener {
     const disaggregation = this.#disaggregation;
-    const { messages, arrivals, network } = this.#parts;
+    const { messages, network } = this.#parts;
     return {
       isPrefill: disaggregation.isPrefill(replica),
       prefilled: (id, nowNs) => {
         this.#fetching.add(id);
+        this.#prefilled.set(id, { replica, firstTokenNs: nowNs });
         messages.send(Message.prefilledToRouter, id, nowNs + (network?.fromReplicaNs ?? 0));
       },
       fetches: (id, tokens, cachedTokens, nowNs) => {
@@ -94,8 +97,7 @@ export class PrefilledRequests {
           messages.send(Message.release, id, nowNs);
           return;
         }
-        const { outcomes, firstId } = arrivals.batchOf(id);
-        const row = disaggregation.queue(id, outcomes.replica[id - firstId], replica, tokens, cachedTokens, nowNs);
+        const row = disaggregation.queue(id, this.#prefilled.get(id)!, replica, tokens, cachedTokens, nowNs);
         messages.send(Message.transferStart, id, disaggregation.transfers.startNs[row]);
       },
     };
@@ -138,9 +140,8 @@ export class PrefilledRequests {
 
   /** The prefill replica releases the blocks of the request. */
   #release(id: number, nowNs: Nanos): void {
-    const { arrivals, replicas } = this.#parts;
-    const batch = arrivals.batchOf(id);
-    const replica = replicas[batch.outcomes.replica[id - batch.firstId]];
+    const replica = this.#parts.replicas[this.#prefilled.get(id)!.replica];
+    this.#prefilled.delete(id);
     replica.release(id, nowNs);
     this.#parts.changed(replica);
   }

@@ -58,9 +58,9 @@ export abstract class Serving<Runner extends StepRunner> {
   constructor(config: ServingConfig, newRunner: (replica: number, cache: KvCache) => Runner) {
     this.#config = config;
     this.#newRunner = newRunner;
-    // Which contents several replicas have cached is found by matching the prompts of ended requests.
-    const isCluster = (config.replicas ?? 1) > 1;
-    this.arrivals = new Arrivals(config.arrivals, isCluster, config.network !== undefined, config.sink);
+    // Which contents several replicas have cached is found by matching all prompts when the run has ended.
+    const keepsContents = (config.replicas ?? 1) > 1 && config.sink === undefined;
+    this.arrivals = new Arrivals(config.arrivals, keepsContents, config.network !== undefined, config.sink);
     this.#network = config.network && new Network(config.network);
     const { arrivals, replicas } = this;
     this.#prefilled =

@@ -18,17 +18,13 @@ const msPerNs = 1e-6;
 
 /** Transfers of requests after the first `warmup` ones; undefined without disaggregation. */
 export function transferMetrics(
-  { transfers, arrivals, returnNs }: Served,
+  { transfers }: Pick<Served, "transfers">,
   warmup: number,
 ): TransferMetrics | undefined {
   if (transfers === undefined) return undefined;
-  const { request, tokens, reusedTokens, bytes, queuedNs, startNs, endNs } = transfers;
+  const { request, tokens, reusedTokens, bytes, queuedNs, startNs, endNs, firstTokenNs } = transfers;
   const rows = Array.from(request.keys()).filter((row) => request[row] >= warmup);
   const sumOf = (column: readonly number[]) => rows.reduce((sum, row) => sum + column[row], 0);
-  const delayNs = (row: number) => {
-    const { outcomes, firstId } = arrivals.batchOf(request[row]);
-    return endNs[row] - (outcomes.firstTokenNs[request[row] - firstId] - returnNs);
-  };
   const inMs = (ns: (row: number) => number) => distribution(Float64Array.from(rows, (row) => ns(row) * msPerNs));
   return {
     count: rows.length,
@@ -36,6 +32,6 @@ export function transferMetrics(
     reusedTokens: sumOf(reusedTokens),
     bytes: sumOf(bytes),
     queueMs: inMs((row) => startNs[row] - queuedNs[row]),
-    delayMs: inMs(delayNs),
+    delayMs: inMs((row) => endNs[row] - firstTokenNs[row]),
   };
 }

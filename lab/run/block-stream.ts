@@ -12,7 +12,8 @@ export interface BlockBatch {
 
 /** Batches of one trace, in order; every call begins at the first one. */
 export interface BlockBatches {
-  batches(): AsyncIterable<BlockBatch> | Iterable<BlockBatch>;
+  /** `keeps`: another call follows, so that the batches of a small trace are kept. */
+  batches(keeps?: boolean): AsyncIterable<BlockBatch> | Iterable<BlockBatch>;
 }
 
 /** A trace in memory as one batch. */
@@ -44,7 +45,6 @@ export class BlockStream implements BlockBatches {
     return this.#distinctBlocks;
   }
 
-  /** `keeps`: another pass follows. */
   async *batches(keeps = false): AsyncGenerator<BlockBatch> {
     if (this.#kept) {
       yield* this.#kept;

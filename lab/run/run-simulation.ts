@@ -3,6 +3,7 @@ import { StepTable } from "../../core/serving/step-table.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { stopwatch } from "../../engine/clock.ts";
+import { CachedCopies } from "../../core/serving/cached-copies.ts";
 import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
 import { yieldToEvents } from "../control.ts";
 import { type BlockBatches, inMemory } from "./block-stream.ts";
@@ -73,7 +74,8 @@ export async function runSimulation(
     }
   };
   let isWatched = false;
-  for await (const { trace, blocks } of input.batches()) {
+  const isMatchedAgain = sink !== undefined && (config.replicas ?? 1) > 1;
+  for await (const { trace, blocks } of input.batches(isMatchedAgain)) {
     const elapsedMs = stopwatch();
     simulation.feed(trace, blocks);
     wallMs += elapsedMs();
@@ -85,8 +87,24 @@ export async function runSimulation(
   simulation.end();
   await run();
   const { warmup } = config;
+  const copies = isMatchedAgain ? await cachedCopies(simulation, input, signal) : undefined;
   const result = sink
-    ? servedMetrics(simulation, { steps: undefined, slo, warmup })
+    ? servedMetrics(simulation, { steps: undefined, slo, warmup, copies })
     : servedResult(simulation, { steps, slo, warmup });
   return { result, blockReferences: references, wallMs };
+}
+
+/** Matches the prompts, which are read once more, when all requests have ended. */
+async function cachedCopies(
+  { replicas, arrivals }: Simulation,
+  input: BlockBatches,
+  signal: AbortSignal | undefined,
+): Promise<CachedCopies> {
+  const copies = new CachedCopies(replicas);
+  let batch = 0;
+  for await (const { blocks } of input.batches()) {
+    copies.add(blocks, arrivals.passedOn[batch++].outcomes);
+    await yieldToEvents(signal);
+  }
+  return copies;
 }

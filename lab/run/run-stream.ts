@@ -125,7 +125,7 @@ export async function runStream(
 
 /** Whether a run needs the end of the trace before its beginning, or keeps something of every request. */
 function needsWhole(
-  { target, loop, spread = "none", events, ...options }: TargetOptions,
+  { target, loop, spread = "none", events }: TargetOptions,
   { parts, operations, timeline }: Preparation,
 ): boolean {
   return (
@@ -135,21 +135,23 @@ function needsWhole(
     spread !== "none" ||
     operations !== undefined ||
     isEngine(target) ||
-    // The log is in memory. Copies on several replicas are found with all prompts.
+    // The log is in memory.
     events === true ||
-    timeline !== undefined ||
-    [options.replicas, options.dp, options.prefillReplicas, options.decodeReplicas].some((count) => (count ?? 1) > 1) ||
-    options.prefillReplicas !== undefined
+    timeline !== undefined
   );
 }
 
 /** Whether a trace that is read batch by batch is read a second time. */
 function isReadTwice(options: TargetOptions, { eviction }: Parts): boolean {
   const { target, blocks, capacity, live, repeat } = options;
-  if (live !== undefined || repeat !== undefined || readsArrivals(options)) return true;
+  if (live !== undefined || repeat !== undefined || readsArrivals(options) || hasReplicas(options)) return true;
   if (blocks !== undefined) return typeof blocks === "object" && "share" in blocks;
   return target === "cache" && capacity === undefined && !eviction.unlimited;
 }
+
+/** Whether there are several replicas. The prompts are read again at the end, to count the contents that several of them have. */
+const hasReplicas = ({ replicas = 1, dp = 1, prefillReplicas, decodeReplicas }: TargetOptions): boolean =>
+  Math.max(replicas, dp) > 1 || prefillReplicas !== undefined || decodeReplicas !== undefined;
 
 interface Configured {
   readonly config: RunConfig;

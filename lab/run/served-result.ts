@@ -2,6 +2,7 @@ import { Counters } from "../../core/cache/counters.ts";
 import type { KvCache } from "../../core/cache/kv-cache.ts";
 import type { EventLog } from "../../core/log/event-log.ts";
 import type { Fragmentation } from "../../core/plugins/index.ts";
+import type { CachedCopies } from "../../core/serving/cached-copies.ts";
 import { type DraftMetrics, draftMetrics } from "../../core/serving/draft-metrics.ts";
 import type { Served } from "../../core/serving/measured-requests.ts";
 import {
@@ -80,6 +81,8 @@ export interface Watched {
 type EndedRun = Served & { readonly series: TimeSeries };
 
 interface ResultOptions {
+  /** Has all prompts; it may be omitted if the run has not released them. */
+  readonly copies?: CachedCopies | undefined;
   readonly steps: StepTable | undefined;
   readonly slo: Slo | undefined;
   readonly warmup: number | undefined;
@@ -92,7 +95,7 @@ export const servedResult = (run: EndedRun, options: ResultOptions): ServedResul
 });
 
 /** The results of a run without those of its requests. */
-export function servedMetrics(run: EndedRun, { steps, slo, warmup }: ResultOptions): ServedMetrics {
+export function servedMetrics(run: EndedRun, { steps, slo, warmup, copies }: ResultOptions): ServedMetrics {
   const metrics = new Metrics(run, warmup);
   const { replicas, series } = run;
   return {
@@ -106,7 +109,7 @@ export function servedMetrics(run: EndedRun, { steps, slo, warmup }: ResultOptio
     throughput: metrics.throughput(),
     load: metrics.load(),
     slo: slo && metrics.slo(slo),
-    cluster: metrics.cluster(),
+    cluster: metrics.cluster(copies),
     transfers: transferMetrics(run, warmup ?? 0),
     drafts: draftMetrics(replicas),
     refusals: refusalsOf(run),

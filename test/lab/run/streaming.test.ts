@@ -7,7 +7,7 @@ import { type Trace, TraceBuilder } from "../../../core/trace/trace.ts";
 import type { ReaderPlugin } from "../../../index.ts";
 import { runTrace, streamTrace } from "../../../lab/run/run-trace.ts";
 import type { TargetOptions } from "../../../lab/run/trace-run.ts";
-import { presetRegistry } from "../../../policies/registry.ts";
+import { presetRegistry, routerRegistry } from "../../../policies/registry.ts";
 import { kvlab, newFolder } from "../../cli/program.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "kvlab-streaming-"));
@@ -83,11 +83,19 @@ describe("a trace that is read batch by batch has the report of one in memory", 
     "at a rate": { target: "sim", rate: 30, blocks: { share: 0.2 } },
     "at a low speed": { target: "sim", speed: 0.5 },
     "in a network": { target: "sim", network: { clientNs: 2_000_000, routerNs: 1000 } },
-    "on two replicas": { target: "sim", replicas: 2 },
+    "on two replicas with small caches": { target: "sim", replicas: 2, blocks: { blocks: 60 } },
+    "with separate replicas for prefill and decode": {
+      ...{ target: "sim", prefillReplicas: 2, decodeReplicas: 2, speed: 20, blocks: { blocks: 60 } },
+      network: { clientNs: 2_000_000, routerNs: 1000 },
+    },
     "with a raised limit of output tokens": { maxOutput: 100 },
     "with draft tokens": { target: "sim", speculate: { tokens: 3, acceptance: 0.6 } },
   };
   for (const [name, options] of Object.entries(others)) test(name, () => compareBoth(options));
+
+  for (const { name } of routerRegistry.all)
+    test(`on four replicas with router ${name}`, () =>
+      compareBoth({ target: "sim", replicas: 4, router: name, speed: 20, blocks: { blocks: 200 } }));
 
   test("if only later requests have namespaces", () =>
     compareBoth({ blocks: { blocks: 60 } }, { lateNamespaces: true }));
@@ -174,7 +182,7 @@ describe("memory does not grow with the number of batches", () => {
     return Number(stderr.trim().split("\n").at(-1));
   };
 
-  for (const args of [[], ["--target", "sim"]])
+  for (const args of [[], ["--target", "sim"], ["--target", "sim", "--replicas", "2"]])
     test(`kvlab replay ${args.join(" ")}`, async () => {
       // 60 more batches have 1.9 GB.
       const [few, many] = [await residentKb(4, args), await residentKb(64, args)];
