@@ -35,8 +35,8 @@ export class Simulation extends Serving<VirtualSteps> {
 
   /**
    * Processes up to `events` further event times. Returns false when all requests have ended, or when the next request must be
-   * fed first; true if it is to be called again. A closed loop begins when all requests have been fed: arrivals must not depend
-   * on the size of the batches.
+   * fed first; true if it is to be called again. A closed loop without `turns` begins when all requests have been fed: arrivals
+   * must not depend on the size of the batches.
    */
   run(events = Number.POSITIVE_INFINITY): boolean {
     for (let i = 0; i < events; i++) {
@@ -64,7 +64,7 @@ export class Simulation extends Serving<VirtualSteps> {
 
   /** Whether the next request has not been fed yet. */
   get #isNextUnknown(): boolean {
-    return !this.#allFed && (this.arrivals.isClosed || this.arrivals.nextNs === Number.POSITIVE_INFINITY);
+    return !this.#allFed && this.arrivals.needsMore;
   }
 }
 

@@ -1,9 +1,9 @@
 import { Request } from "../cache/request.ts";
 import { assert, InputError } from "../errors.ts";
 import type { BlockColumns } from "../trace/content.ts";
-import { Sessions } from "../trace/sessions.ts";
 import type { Nanos, Trace } from "../trace/trace.ts";
 import { type MeasuredOutcomes, measuredColumns, newOutcomes, type Outcomes } from "./outcomes.ts";
+import { Turns } from "./turns.ts";
 
 /**
  * A trace, or a batch of one, that is being served. When all of its requests have ended, only their outcomes are kept: the
@@ -101,6 +101,8 @@ export class TraceBatch {
 export interface ArrivalOptions {
   readonly loop?: "open" | "closed";
   readonly speed?: number;
+  /** The turns of all requests of a closed loop, so that it may begin before all have been fed; by default those that are fed. */
+  readonly turns?: Turns | undefined;
 }
 
 /**
@@ -120,12 +122,11 @@ export class Arrivals {
   #current = 0;
   #row = 0;
   #fed = 0;
-  /** Closed loop: the turns that follow each request, and the last turn of each session. */
-  readonly #nextTurns = new Map<number, number[]>();
-  readonly #sessions = new Sessions();
-  readonly #lastOfSession = new Map<number, number>();
-  /** Turns that follow another one, in rows after the current one. */
-  readonly #following = new Set<number>();
+  readonly #turns: Turns;
+  /** Whether the turns are those of all requests, of which some may not have been fed. */
+  readonly #hasAllTurns: boolean;
+  /** Closed loop: all turns that follow arrived or scheduled requests, and the next one, are below this number. */
+  #turnsEnd = 0;
   /** Time of the next request that arrives at a recorded time; infinite if none is left of those that were fed. */
   nextNs: Nanos = Number.POSITIVE_INFINITY;
 
@@ -135,7 +136,7 @@ export class Arrivals {
    * metrics are kept then.
    */
   constructor(
-    { loop = "open", speed = 1 }: ArrivalOptions = {},
+    { loop = "open", speed = 1, turns }: ArrivalOptions = {},
     keepsContents = false,
     isRemote = false,
     sink?: (outcomes: Outcomes) => void,
@@ -144,6 +145,8 @@ export class Arrivals {
       throw new InputError(`speed is ${speed}, expected a number above 0`);
     this.#closed = loop === "closed";
     this.#speed = speed;
+    this.#turns = turns ?? new Turns();
+    this.#hasAllTurns = turns !== undefined;
     this.#keepsContents = keepsContents;
     this.#isRemote = isRemote;
     this.#sink = sink;
@@ -160,14 +163,21 @@ export class Arrivals {
     return this.#fed;
   }
 
+  /** Whether further requests must be fed before time can proceed, unless there are none. */
+  get needsMore(): boolean {
+    return this.nextNs === Number.POSITIVE_INFINITY || this.lacksTurns || (this.#closed && !this.#hasAllTurns);
+  }
+
+  /** Closed loop: a turn that follows a request that has arrived, or is the next one, has not been fed. */
+  get lacksTurns(): boolean {
+    return this.#turnsEnd > this.#fed;
+  }
+
   feed(trace: Trace, columns: BlockColumns): void {
     const batch = new TraceBatch(trace, columns, this.#fed, this.#isRemote);
     this.#batches.push(batch);
     this.#fed += trace.requestCount;
-    if (this.#closed) {
-      const sessions = this.#sessions.of(trace);
-      for (let row = 0; row < trace.requestCount; row++) this.#link(batch, row, sessions[row]);
-    }
+    if (this.#closed && !this.#hasAllTurns) this.#turns.add(trace);
     if (this.nextNs === Number.POSITIVE_INFINITY) this.#findNext();
   }
 
@@ -199,10 +209,11 @@ export class Arrivals {
     const batch = this.batchOf(id);
     batch.ended(this.#keepsContents);
     if (this.#sink && batch.hasEnded) this.#passOn(this.#sink);
-    const turns = this.#nextTurns.get(id);
-    if (!turns) return;
-    this.#nextTurns.delete(id);
-    for (const turn of turns) schedule(turn, nowNs + this.#thinkNs(turn));
+    if (!this.#closed) return;
+    for (const turn of this.#turns.after(id)) {
+      this.#expectTurnsAfter(turn);
+      schedule(turn, nowNs + this.#thinkNs(turn));
+    }
   }
 
   /** Passes on the batches before the first one that has not ended. */
@@ -221,29 +232,19 @@ export class Arrivals {
     return Math.round((trace.optional.thinkNs?.[id - firstId] ?? 0) / this.#speed);
   }
 
-  /** Closed loop: adds the request to the turns that follow its predecessor. All requests are fed before the first one ends. */
-  #link({ trace, firstId }: TraceBatch, row: number, sessionNumber: number): void {
-    const { parent, session, thinkNs } = trace.optional;
-    const id = firstId + row;
-    const think = thinkNs?.[row] ?? 0;
-    if (!(think >= 0)) throw new InputError(`request ${id} has a think time of ${think} ns, expected 0 or more`);
-    const previous = (parent?.[row] ?? -1) >= 0 ? parent![row] : this.#lastOfSession.get(sessionNumber);
-    if ((session?.[row] ?? 0) > 0) this.#lastOfSession.set(sessionNumber, id);
-    if (previous === undefined) return;
-    if (previous >= id) throw new InputError(`request ${id} continues request ${previous}, expected an earlier one`);
-    const turns = this.#nextTurns.get(previous);
-    if (turns) turns.push(id);
-    else this.#nextTurns.set(previous, [id]);
-    this.#following.add(id);
+  /** The turns that follow the request must be fed before it arrives, because it may end at once. */
+  #expectTurnsAfter(id: number): void {
+    this.#turnsEnd = Math.max(this.#turnsEnd, this.#turns.lastAfter(id) + 1);
   }
 
   /** Moves to the next row that arrives at a recorded time. */
   #findNext(): void {
     for (; this.#current < this.#batches.length; this.#current++, this.#row = 0) {
       const batch = this.#batches[this.#current];
-      while (this.#closed && this.#row < batch.requestCount && this.#following.delete(batch.firstId + this.#row))
+      while (this.#closed && this.#row < batch.requestCount && this.#turns.follows(batch.firstId + this.#row))
         this.#row++;
       if (this.#row < batch.requestCount) {
+        if (this.#closed) this.#expectTurnsAfter(batch.firstId + this.#row);
         this.nextNs = Math.round(batch.recordedNs(this.#row) / this.#speed);
         return;
       }

@@ -121,7 +121,7 @@ export abstract class Serving<Runner extends StepRunner> {
     const messages = this.#messages;
     for (;;) {
       const atNs = Math.min(arrivals.nextNs, turns.nextNs, messages.nextNs);
-      if (atNs > nowNs || atNs === Number.POSITIVE_INFINITY) return;
+      if (atNs > nowNs || atNs === Number.POSITIVE_INFINITY || arrivals.lacksTurns) return;
       if (messages.nextNs === atNs) messages.deliver((kind, id) => this.#deliver(kind, id, atNs));
       else this.#arrive(turns.nextNs === atNs ? turns.pop() : arrivals.take(), atNs);
     }

@@ -17,10 +17,7 @@ export interface TransferMetrics {
 const msPerNs = 1e-6;
 
 /** Transfers of requests after the first `warmup` ones; undefined without disaggregation. */
-export function transferMetrics(
-  { transfers }: Pick<Served, "transfers">,
-  warmup: number,
-): TransferMetrics | undefined {
+export function transferMetrics({ transfers }: Pick<Served, "transfers">, warmup: number): TransferMetrics | undefined {
   if (transfers === undefined) return undefined;
   const { request, tokens, reusedTokens, bytes, queuedNs, startNs, endNs, firstTokenNs } = transfers;
   const rows = Array.from(request.keys()).filter((row) => request[row] >= warmup);

@@ -1,4 +1,5 @@
 import { assert, InputError } from "../../core/errors.ts";
+import { Turns } from "../../core/serving/turns.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { spreadArrivals } from "../../traces/spread.ts";
 import type { TraceTotals } from "../trace-stream.ts";
@@ -11,11 +12,16 @@ export function withLoad(trace: Trace, { spread = "none", maxOutput = 0 }: Simul
   return { ...sent, maxOutputTokens: sent.maxOutputTokens.map((tokens) => Math.max(tokens, maxOutput)) };
 }
 
+/** The turns of a trace in memory. @throws InputError if they are invalid */
+export function turnsOf(trace: Trace): Turns {
+  const turns = new Turns();
+  turns.add(trace);
+  return turns;
+}
+
 /** @throws InputError if no request of a closed loop waits for another one. */
-export function checkTurns({ optional: { parent, session } }: Trace): void {
-  const seen = new Set<number>();
-  const hasTurns = parent?.some((row) => row >= 0) || session?.some((id) => id > 0 && (seen.has(id) || !seen.add(id)));
-  if (!hasTurns) throw new InputError("--loop closed needs sessions of several turns, which this trace does not have");
+export function checkTurns({ hasAny }: Turns): void {
+  if (!hasAny) throw new InputError("--loop closed needs sessions of several turns, which this trace does not have");
 }
 
 /** Times are whole ns below this number, so that doubles are exact. */

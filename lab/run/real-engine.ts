@@ -7,7 +7,7 @@ import type { EngineBackend, WeightBits } from "../../engine/backend.ts";
 import { defaultBackend } from "../../engine/backends.ts";
 import { type LoadedModel, loadModel } from "../../engine/model/load.ts";
 import type { Capacity } from "./capacity.ts";
-import { arrivalsOf, checkTurns, speedFrom } from "./load.ts";
+import { arrivalsOf, checkTurns, speedFrom, turnsOf } from "./load.ts";
 import type { OutputLengths, Pace } from "./paces.ts";
 import { defaultSwapSpace, type SimulationOptions } from "./simulation-options.ts";
 import { backendOf } from "./target.ts";
@@ -51,7 +51,7 @@ export function engineFrom(
   const model = options.model ?? defaultModel;
   const backend = backendOf(options.target ?? defaultBackend.name);
   const modelOptions = modelOptionsOf(backend, options);
-  if (options.loop === "closed") checkTurns(trace);
+  if (options.loop === "closed") checkTurns(turnsOf(trace));
   return {
     backend,
     model,

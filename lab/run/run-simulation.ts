@@ -1,9 +1,9 @@
 import { assert } from "../../core/errors.ts";
+import { CachedCopies } from "../../core/serving/cached-copies.ts";
 import { StepTable } from "../../core/serving/step-table.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { stopwatch } from "../../engine/clock.ts";
-import { CachedCopies } from "../../core/serving/cached-copies.ts";
 import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
 import { yieldToEvents } from "../control.ts";
 import { type BlockBatches, inMemory } from "./block-stream.ts";

@@ -1,5 +1,6 @@
 import { basename, dirname, join, resolve } from "node:path";
 import { assert } from "../../core/errors.ts";
+import { Turns } from "../../core/serving/turns.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { copyStandardInput } from "../../traces/bytes.ts";
 import { counting, throwIfInterrupted } from "../control.ts";
@@ -53,7 +54,7 @@ export async function runStream(
   preparation: Preparation,
 ): Promise<FinishedRun> {
   const { parts, timeline } = preparation;
-  const { rules = {}, repeat, save, signal } = options;
+  const { target, rules = {}, repeat, save, signal } = options;
   const isWhole = preparation.isWhole === true || needsWhole(options, preparation);
   const reading = `reading ${stream.name}`;
   if (!isWhole && isReadTwice(options, parts))
@@ -68,10 +69,16 @@ export async function runStream(
   const blocks = new BlockStream(source, { ...parts, blockTokens }, (batch) => trace ?? withLoad(batch, options));
   const count = async () => {
     const advance = trace ? () => {} : counting(options, reading);
-    for await (const batch of blocks.batches(true)) advance(batch.trace.requestCount);
+    for await (const batch of blocks.batches(true)) {
+      turns?.add(batch.trace);
+      advance(batch.trace.requestCount);
+    }
   };
-  if (isWhole || options.live !== undefined || repeat !== undefined || readsArrivals(options)) await count();
-  const { config, player, isDefaultSize } = await configured(source, blocks, trace, count, options, preparation);
+  const turns = target === "sim" && options.loop === "closed" ? new Turns() : undefined;
+  const isCounted = options.live !== undefined || repeat !== undefined || readsArrivals(options);
+  if (isWhole || isCounted || turns) await count();
+  const input = { source, blocks, trace, turns, count };
+  const { config, player, isDefaultSize } = await configured(input, options, preparation);
 
   const temporary = save && new TemporaryFiles("as" in save ? dirname(save.as) : save.below);
   let live: LiveRun | undefined;
@@ -125,13 +132,12 @@ export async function runStream(
 
 /** Whether a run needs the end of the trace before its beginning, or keeps something of every request. */
 function needsWhole(
-  { target, loop, spread = "none", events }: TargetOptions,
+  { target, spread = "none", events }: TargetOptions,
   { parts, operations, timeline }: Preparation,
 ): boolean {
   return (
-    // Policies that read the future, turns that follow others, and operations on the prompt of any request.
+    // Policies that read the future, and operations on the prompt of any request.
     (parts.eviction.offline ?? false) ||
-    loop === "closed" ||
     spread !== "none" ||
     operations !== undefined ||
     isEngine(target) ||
@@ -143,8 +149,9 @@ function needsWhole(
 
 /** Whether a trace that is read batch by batch is read a second time. */
 function isReadTwice(options: TargetOptions, { eviction }: Parts): boolean {
-  const { target, blocks, capacity, live, repeat } = options;
-  if (live !== undefined || repeat !== undefined || readsArrivals(options) || hasReplicas(options)) return true;
+  const { target, blocks, capacity, live, repeat, loop } = options;
+  if (live !== undefined || repeat !== undefined || readsArrivals(options) || loop === "closed") return true;
+  if (hasReplicas(options)) return true;
   if (blocks !== undefined) return typeof blocks === "object" && "share" in blocks;
   return target === "cache" && capacity === undefined && !eviction.unlimited;
 }
@@ -160,18 +167,27 @@ interface Configured {
   readonly isDefaultSize: boolean;
 }
 
-/** The configuration of the run. `count` reads the whole trace, if a size depends on its distinct blocks. */
+/** The trace of a run. */
+interface RunInput {
+  readonly source: TraceStream;
+  readonly blocks: BlockStream;
+  /** The trace in memory, if the run needs it. */
+  readonly trace: Trace | undefined;
+  /** In a simulated closed loop. */
+  readonly turns: Turns | undefined;
+  /** Reads the whole trace, if a size depends on its distinct blocks. */
+  count(): Promise<void>;
+}
+
+/** The configuration of the run. */
 async function configured(
-  source: TraceStream,
-  blocks: BlockStream,
-  trace: Trace | undefined,
-  count: () => Promise<void>,
+  { source, blocks, trace, turns, count }: RunInput,
   options: TargetOptions,
   { parts, operations }: Preparation,
 ): Promise<Configured> {
   const { target, seed = 1, warmup = 0 } = options;
   if (source.totals) checkWarmup(warmup, source.totals.requests);
-  const simulated = target === "sim" ? await simulatedFrom(options, trace, source.totals) : undefined;
+  const simulated = target === "sim" ? await simulatedFrom(options, undefined, source.totals, turns) : undefined;
   const engine = isEngine(target) ? engineFrom({ ...options, target }, trace!) : undefined;
   const { blockTokens } = blocks;
   const schedulerOptions = schedulerOptionsOn(parts, deviceOf(simulated, engine));

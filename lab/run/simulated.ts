@@ -2,6 +2,7 @@ import type { RouterConfig } from "../../core/replica/compose.ts";
 import type { KvLink } from "../../core/serving/disaggregation.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { RoundTrips } from "../../core/serving/network.ts";
+import type { Turns } from "../../core/serving/turns.ts";
 import type { CostModel } from "../../sim/cost/cost-model.ts";
 import type { Efficiency } from "../../sim/cost/efficiency.ts";
 import type { ExpertExchange } from "../../sim/cost/expert-group.ts";
@@ -52,6 +53,8 @@ export interface Simulated {
   readonly speculation: SimulatedSpeculation | undefined;
   readonly network: RoundTrips | undefined;
   readonly loop: "open" | "closed";
+  /** In a closed loop, the turns of the whole trace. */
+  readonly turns: Turns | undefined;
   readonly spread: "none" | "uniform";
   /** Least `maxOutputTokens` of a request. */
   readonly maxOutput: number;

@@ -21,7 +21,7 @@ import type { Capacity } from "./capacity.ts";
 import { pluginNamed, type RunConfig } from "./configuration.ts";
 import { costFrom } from "./cost-file.ts";
 import { costNote } from "./cost-note.ts";
-import { arrivalsOf, checkTurns, speedFrom } from "./load.ts";
+import { arrivalsOf, checkTurns, speedFrom, turnsOf } from "./load.ts";
 import { checkPipelined, expertDevices, type Parallelism, parallelismFrom } from "./parallelism.ts";
 import { disaggregationOf, poolsFrom } from "./pools.ts";
 import { givenProfile, profileFor, profilePrefix, rooflineName } from "./profile-choice.ts";
@@ -33,7 +33,8 @@ import { windowLoadOf } from "./window-load.ts";
 export const simulatedDefaults = { model: "llama-3.1-8b", gpu: "h200", router: "round-robin", gpuMemory: 0.9 };
 
 /**
- * The simulated system. `trace` is read in a closed loop only, and `arrivals` as stated at `readsArrivals`.
+ * The simulated system. `arrivals` is read as stated at `readsArrivals`, and `turns` in a closed loop; both may be those of
+ * `trace`.
  *
  * @throws InputError if a model, GPU, router or efficiency factor is unknown
  */
@@ -41,6 +42,7 @@ export async function simulatedFrom(
   options: SimulationOptions,
   trace: Trace | undefined,
   arrivals = trace && arrivalsOf(trace),
+  turns = options.loop === "closed" && trace ? turnsOf(trace) : undefined,
 ): Promise<Simulated> {
   for (const name of ["model", "gpu"] as const)
     if (options[name]?.includes(",")) throw new InputError(`--${name} is "${options[name]}", expected one name`);
@@ -64,7 +66,7 @@ export async function simulatedFrom(
     throw new InputError(`--router ${nameOf(options.router)} has no effect with ${one}`);
   if (!isRouted && options.routerOption !== undefined)
     throw new InputError(`--router-option has no effect with ${one}`);
-  if (options.loop === "closed") checkTurns(trace!);
+  if (turns) checkTurns(turns);
   return {
     model,
     hardware,
@@ -82,6 +84,7 @@ export async function simulatedFrom(
     speculation: await speculationFrom(options, model),
     network: options.network && { clientNs: 0, routerNs: 0, ...options.network },
     loop: options.loop ?? "open",
+    turns,
     spread: options.spread ?? "none",
     maxOutput: options.maxOutput ?? 0,
     speed: speedFrom(options, arrivals),
@@ -193,7 +196,7 @@ function blocksWithin(bytes: number, tokenBytes: number, blockTokens: number, re
 
 /** The simulator's configuration. @throws InputError if an option or the cost file is invalid. */
 export async function simulationConfig(config: RunConfig, simulated: Simulated): Promise<SimulationConfig> {
-  const { replicas, router, network, loop, speed, kvBytesPerToken, swapSpace } = simulated;
+  const { replicas, router, network, loop, turns, speed, kvBytesPerToken, swapSpace } = simulated;
   const { blockTokens, seed } = config;
   checkPipelined(config.scheduler, simulated.pipelineParallel);
   const disaggregation = disaggregationOf(simulated, blockTokens, seed);
@@ -210,7 +213,7 @@ export async function simulationConfig(config: RunConfig, simulated: Simulated):
       draft: draftCostOf(simulated.speculation.draft, simulated, blockTokens),
     }),
     network,
-    arrivals: { loop, speed },
+    arrivals: { loop, turns, speed },
     hostBlocks: Math.floor(swapSpace / (kvBytesPerToken * blockTokens)),
   };
 }

@@ -15,7 +15,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 
 const requests = 300;
 
-/** Prompts of blocks of 16 tokens that share prefixes; the content ids are numbered by first use. */
+/** Turns of 40 sessions with prompts of blocks of 16 tokens that share prefixes; the content ids are numbered by first use. */
 function* batches(size: number, { lateNamespaces = false } = {}): Generator<Trace> {
   const random = seededRandom(3);
   const builder = new TraceBuilder(16);
@@ -31,6 +31,7 @@ function* batches(size: number, { lateNamespaces = false } = {}): Generator<Trac
       inputTokens: keys.length * 16,
       outputTokens: 1 + random.below(30),
       keys,
+      ...{ session: 1 + (row % 40), thinkNs: (row % 7) * 30_000_000, parent: row % 5 === 4 ? row - 3 : -1 },
       ...(lateNamespaces && row > requests / 2 && { namespace: row % 3 }),
     });
     if (builder.requestCount === size) yield builder.take();
@@ -84,6 +85,11 @@ describe("a trace that is read batch by batch has the report of one in memory", 
     "at a low speed": { target: "sim", speed: 0.5 },
     "in a network": { target: "sim", network: { clientNs: 2_000_000, routerNs: 1000 } },
     "on two replicas with small caches": { target: "sim", replicas: 2, blocks: { blocks: 60 } },
+    "in a closed loop": { target: "sim", loop: "closed", speed: 3, warmup: 20 },
+    "in a closed loop of two replicas in a network": {
+      ...{ target: "sim", loop: "closed", replicas: 2, router: "session-affinity", speed: 50 },
+      network: { clientNs: 2_000_000, routerNs: 1000 },
+    },
     "with separate replicas for prefill and decode": {
       ...{ target: "sim", prefillReplicas: 2, decodeReplicas: 2, speed: 20, blocks: { blocks: 60 } },
       network: { clientNs: 2_000_000, routerNs: 1000 },
