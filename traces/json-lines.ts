@@ -122,6 +122,7 @@ export class JsonLineScanner<Name extends string> {
     const lead = this.#leads[this.#field + 1];
     if (!lead?.bytes.isAt(this.#block!.view, this.#at)) return this.#search();
     this.#at += lead.bytes.length;
+    this.#skipSpace();
     return this.#enter(lead.field);
   }
 

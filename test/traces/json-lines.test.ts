@@ -41,6 +41,20 @@ test("fields are read in any order, among other fields, and in every JSON notati
   ]);
 });
 
+test("lines whose fields have another order, other fields between them or other white space are read", async () => {
+  const lines = [
+    '{"a": 1, "b": [2]}',
+    '{"a":  1 , "b":\t[2]}',
+    '{"b": [2], "a": 1}',
+    ' {"x": 0, "a": 1, "y": 0, "b": [2], "z": 0} ',
+    '{"a": 1, "b": [2]}',
+  ];
+  expect(await scanned(fileOf(lines))).toEqual(lines.map(() => ({ a: 1, b: ["2"] })));
+  expect(await failureOf(() => scanned(fileOf(['{"a": 1}', '{"a": 1{"a": 1}'], "t")))).toBe(
+    't:2: invalid JSON: found "{\\"a\\": 1}" at column 8',
+  );
+});
+
 test("a field that is there twice is refused, unless it is not read", async () => {
   expect(await failureOf(() => scanned(fileOf(['{"a": 1, "x": 0, "x": 0, "b": [], "\\u0061": 2}'], "t")))).toBe(
     't:1: the name "a" occurs twice in one object',
