@@ -160,32 +160,6 @@ test("a file that is cut, not Parquet, or changed in any byte is refused", async
   expect(await failureOf(() => openTrace([damaged]))).toMatch(/empty/);
 });
 
-test("a damaged file of another program never ends in anything but a message", async () => {
-  const file = foreign(
-    {
-      arrival_ns: Array.from({ length: 40 }, (_, i) => BigInt(i)),
-      input_tokens: new Array(40).fill(7),
-      output_tokens: Array.from({ length: 40 }, (_, i) => i),
-      session: Array.from({ length: 40 }, (_, i) => (i % 3 === 0 ? null : i)),
-    },
-    { input_tokens: "INT32", session: "INT32" },
-  );
-  const bytes = readFileSync(file);
-  const damaged = join(folder, "damaged.parquet");
-  await fc.assert(
-    fc.asyncProperty(
-      fc.array(fc.tuple(fc.nat(bytes.length - 1), fc.nat(255)), { minLength: 1, maxLength: 4 }),
-      async (changes) => {
-        const changed = Buffer.from(bytes);
-        for (const [at, to] of changes) changed[at] = to;
-        writeFileSync(damaged, changed);
-        await failureOf(async () => readTrace(parquet.open([damaged], { unitTokens: 16 })));
-      },
-    ),
-    { numRuns: 3000 },
-  );
-});
-
 const equal = (a: Trace, b: Trace) => expect(a).toEqual(b);
 
 test("the unit and the content of the files must agree", async () => {
