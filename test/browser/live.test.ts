@@ -5,7 +5,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import type { Page } from "playwright-core";
 import { afterEach, beforeAll, describe, expect, test } from "vitest";
 import { bundlePage } from "../../viz/bundle.ts";
-import { ended, fromSource, newFolder, start } from "../cli/program.ts";
+import { ended, newFolder, start } from "../cli/program.ts";
 import { type Client, dashboardOver } from "../viz/dashboard.ts";
 import { hasBrowser, violations, visit } from "./browser.ts";
 
@@ -80,7 +80,7 @@ describe.runIf(hasBrowser)("an active run in a browser", () => {
     const page = await visit(url);
     await page.getByText("0 of 0 runs").waitFor();
     expect(await activeRuns(page).isVisible()).toBe(false);
-    const child = begin(paced(80), fromSource());
+    const child = begin(paced(80));
     const end = ended(child);
     await activeRuns(page).getByText("running", { exact: true }).waitFor();
     await activeRuns(page).getByRole("link").click();
@@ -123,7 +123,7 @@ describe.runIf(hasBrowser)("an active run in a browser", () => {
     await exit;
     await activeRuns(page).getByText("killed", { exact: true }).waitFor();
 
-    const child = begin(paced(400), fromSource());
+    const child = begin(paced(400));
     const end = ended(child);
     await activeRuns(page).getByText("running", { exact: true }).waitFor();
     await activeRuns(page).getByRole("link").click();

@@ -2,11 +2,11 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
 import { hasRecordedTraces, recordedTracePath } from "../support/recordings.ts";
-import { ended, fromSource, json, newFolder, refusal, start } from "./program.ts";
+import { ended, json, newFolder, refusal, start } from "./program.ts";
 
-/** Runs from source, because the engine's worker is a separate file; the model cache is in the test's folder. */
-async function fromCheckout(folder: string, args: readonly string[]) {
-  const { code, stdout, stderr } = await ended(start(folder, args, { XDG_CACHE_HOME: folder }, fromSource()));
+/** The model cache is in the folder of the test. */
+async function calibrated(folder: string, args: readonly string[]) {
+  const { code, stdout, stderr } = await ended(start(folder, args, { XDG_CACHE_HOME: folder }));
   if (code !== 0) throw new Error(`exit code ${code}: ${stderr}`);
   return stdout;
 }
@@ -16,7 +16,7 @@ const few = ["--limit", "40", "--blocks", "500", "--no-save"];
 test("an engine is calibrated, the simulator uses the cost file, and the plot has a point for every step", async () => {
   const folder = newFolder();
   const small = ["--max-prompt", "96", "--max-batch", "2", "--rounds", "1"];
-  const document = JSON.parse(await fromCheckout(folder, ["calibrate", ...small, "--out", "tiny.json", "--json"]));
+  const document = JSON.parse(await calibrated(folder, ["calibrate", ...small, "--out", "tiny.json", "--json"]));
   expect(document).toMatchObject({ schema: "calibrate/1", from: null, cost: "tiny.json", plot: "tiny.svg" });
   expect(document.about).toMatch(/^random:tiny on the CPU, \d+ threads?, 32 bits, blocks of 16, /);
   const kinds = document.residuals.map(({ kind }: { kind: string }) => kind);
@@ -37,7 +37,7 @@ test("an engine is calibrated, the simulator uses the cost file, and the plot ha
 test("an operator profile is written, the simulator uses it, and an interrupted measurement leaves no file", async () => {
   const folder = newFolder();
   const small = ["calibrate", "--max-prompt", "32", "--max-batch", "1", "--profile"];
-  const text = await fromCheckout(folder, [...small, "cpu", "--rounds", "1"]);
+  const text = await calibrated(folder, [...small, "cpu", "--rounds", "1"]);
   expect(text).toMatch(/^profiled random:tiny on the CPU, /);
   expect(text.replaceAll(/\s+/g, " ")).toContain("for kvlab replay --target sim --cost profile:./cpu");
   const { profiles } = await json(folder, ["profiles", "./cpu"]);
@@ -46,7 +46,7 @@ test("an operator profile is written, the simulator uses it, and an interrupted 
   expect(simulation).toMatchObject({ cost: "profile:cpu/tp1", gpu: "cpu", model: "random:tiny" });
   expect(await refusal(folder, [...small, "cpu"])).toBe("cpu: has files in it; expected a new folder for the profile");
 
-  const child = start(folder, [...small, "new/cpu", "--rounds", "1000"], { XDG_CACHE_HOME: folder }, fromSource());
+  const child = start(folder, [...small, "new/cpu", "--rounds", "1000"], { XDG_CACHE_HOME: folder });
   const end = ended(child);
   await expect.poll(() => readdirSync(folder)).toContain("new");
   child.kill("SIGINT");

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
 import { buildTimeoutMs, canEmulate, emulatorLibrary } from "../engine/cuda/emulation/build.ts";
-import { ended, fromBuild, fromSource, newFolder, start } from "./program.ts";
+import { ended, newFolder, start } from "./program.ts";
 
 const folder = newFolder();
 let library = "";
@@ -10,8 +10,7 @@ beforeAll(async () => {
   if (canEmulate) library = await emulatorLibrary();
 }, buildTimeoutMs);
 
-const run = (args: readonly string[], driver = library, program = fromSource()) =>
-  ended(start(folder, args, { KVLAB_CUDA_DRIVER: driver }, program));
+const run = (args: readonly string[], driver = library) => ended(start(folder, args, { KVLAB_CUDA_DRIVER: driver }));
 
 test("doctor passes without a CUDA driver, and says that there is none", async () => {
   const [{ code, stdout }, text] = await Promise.all(
@@ -46,7 +45,7 @@ test.each([
   ["fuzz --beat lru fifo --target cuda", "--beat and --target exclude each other"],
   ["generate hi --target sim", '--target is "sim", expected cpu or cuda: generate runs a model'],
 ])("kvlab %s is refused by name", async (args, message) => {
-  const { code, stderr } = await run(args.split(" "), library, fromBuild());
+  const { code, stderr } = await run(args.split(" "));
   expect([code, stderr]).toEqual([2, `kvlab: ${message}\n`]);
 });
 

@@ -3,11 +3,10 @@ import { beforeAll, describe, expect, test } from "vitest";
 import { cudaBackend } from "../../engine/cuda/backend.ts";
 import { randomConfig } from "../../engine/model/random.ts";
 import { buildTimeoutMs, canEmulate, emulatorLibrary } from "../engine/cuda/emulation/build.ts";
-import { ended, fromSource, newFolder, start } from "./program.ts";
+import { ended, newFolder, start } from "./program.ts";
 
 const few = ["replay", "example", "--limit", "6", "--blocks", "150", "--target", "cuda", "--fold", "--no-save"];
-const run = (args: readonly string[], driver: string) =>
-  ended(start(newFolder(), args, { KVLAB_CUDA_DRIVER: driver }, fromSource()));
+const run = (args: readonly string[], driver: string) => ended(start(newFolder(), args, { KVLAB_CUDA_DRIVER: driver }));
 
 test("without a CUDA driver --target cuda ends with one line and exit code 2", async () => {
   const { code, stdout, stderr } = await run(few, "libno-such-driver.so");

@@ -6,15 +6,14 @@ import { randomConfig, randomWeights } from "../../engine/model/random.ts";
 import type { Finding } from "../../lab/doctor/finding.ts";
 import { checkpointOf } from "../support/checkpoints.ts";
 import { bytePairTokenizer } from "../support/tokenizers.ts";
-import { ended, fromSource, newFolder, refusal, start } from "./program.ts";
+import { ended, newFolder, refusal, start } from "./program.ts";
 
 /** The model cache of all these tests. */
 const cache = newFolder();
 
-/** Runs from source, because the engine's worker is a separate file. */
 async function doctor(args: readonly string[] = [], folder = newFolder(), cacheHome = cache) {
   const command = ["doctor", ...args, "--json"];
-  const { code, stdout, stderr } = await ended(start(folder, command, { XDG_CACHE_HOME: cacheHome }, fromSource()));
+  const { code, stdout, stderr } = await ended(start(folder, command, { XDG_CACHE_HOME: cacheHome }));
   expect(stderr).toBe("");
   const { findings, ...document } = JSON.parse(stdout);
   for (const { found } of findings) expect(found).not.toContain("\n");

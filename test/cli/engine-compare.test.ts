@@ -7,8 +7,8 @@ import { randomConfig, randomWeights } from "../../engine/model/random.ts";
 import { checkpointOf } from "../support/checkpoints.ts";
 import { ended, fromSource, newFolder, refusal, start } from "./program.ts";
 
-const fromCheckout = (folder: string, args: readonly string[]) =>
-  start(folder, args, { XDG_CACHE_HOME: join(folder, "cache") }, fromSource());
+const started = (folder: string, args: readonly string[]) =>
+  start(folder, args, { XDG_CACHE_HOME: join(folder, "cache") });
 
 const few = ["example", "--limit", "12", "--target", "cpu", "--scheduler", "naive", "--threads", "1"];
 
@@ -16,7 +16,7 @@ test("each combination on a real engine starts with an empty cache, and has a ro
   const folder = newFolder();
   const options = ["--index", "hash-table,none", "--blocks", "30%,2000", "--rate", "4", "--bits", "8"];
   const { code, stdout, stderr } = await ended(
-    fromCheckout(folder, ["compare", ...few, ...options, "--eviction", "lru", "--out", "all", "--json"]),
+    started(folder, ["compare", ...few, ...options, "--eviction", "lru", "--out", "all", "--json"]),
   );
   expect([code, stderr]).toEqual([0, ""]);
   const { schema, runs } = JSON.parse(stdout);
@@ -39,7 +39,7 @@ test("each combination on a real engine starts with an empty cache, and has a ro
     expect(runs).toContainEqual(report);
     expect(report.engine).toMatchObject({ bits: 8, threads: 1, requestsPerS: 4 });
     const commandArgs = command.split(" ").slice(1);
-    const again = await ended(fromCheckout(folder, [...commandArgs, "--no-save", "--json"]));
+    const again = await ended(started(folder, [...commandArgs, "--no-save", "--json"]));
     expect(JSON.parse(again.stdout).cache).toEqual(report.cache);
   }
 }, 240_000);
@@ -47,7 +47,7 @@ test("each combination on a real engine starts with an empty cache, and has a ro
 test("the table names model and device, and the differing options", async () => {
   const folder = newFolder();
   const { stdout } = await ended(
-    fromCheckout(folder, ["compare", ...few, "--preset", "vllm,sglang", "--capacity", "2MiB", "--slo", "ttft=10s"]),
+    started(folder, ["compare", ...few, "--preset", "vllm,sglang", "--capacity", "2MiB", "--slo", "ttft=10s"]),
   );
   expect(stdout).toMatch(/12 requests, 7,039 prompt tokens; random:tiny on the CPU, 1\s+thread\n/);
   expect(stdout).toMatch(/\n {2}policy +hit ratio +TTFT p50 +p99 +TPOT +latency +requests\/s/);
@@ -62,6 +62,7 @@ test("the files of a model are opened once for any number of rates", async () =>
   const model = checkpointOf(config, randomWeights(config, 1), { shards: 9 });
   const rates = Array.from({ length: 20 }, (_, i) => 100 + i);
   const args = ["compare", "example", "--limit", "2", "--target", "cpu", "--blocks", "100", "--preset", "vllm"];
+  // From source, because the modules of a built program are opened at the same time.
   const few = ["-c", 'ulimit -n 128; exec "$@"', "sh", process.execPath, ...fromSource()];
   const env = { ...process.env, XDG_CACHE_HOME: join(folder, "cache") };
   const child = spawn("sh", [...few, ...args, "--model", model, "--rate", rates.join(), "--json"], {
@@ -76,7 +77,7 @@ test("the files of a model are opened once for any number of rates", async () =>
 test("a signal ends the comparison and keeps the complete runs", async () => {
   const folder = newFolder();
   const args = ["compare", "example", "--limit", "60", "--target", "cpu", "--blocks", "1000", "--threads", "1"];
-  const child = fromCheckout(folder, [...args, "--preset", "vllm,sglang,lmdeploy,trt-llm", "--out", "all", "--json"]);
+  const child = started(folder, [...args, "--preset", "vllm,sglang,lmdeploy,trt-llm", "--out", "all", "--json"]);
   const end = ended(child);
   const whole = () =>
     readdirSync(folder).includes("all") && readdirSync(join(folder, "all")).filter((n) => n[0] !== ".");

@@ -1,7 +1,7 @@
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { expect, test } from "vitest";
-import { ended, fromSource, newFolder, start } from "./program.ts";
+import { ended, fromBuild, newFolder, start } from "./program.ts";
 
 /** Terminates the executor's worker at its request number `requests`. */
 const killing = (requests: number) =>
@@ -21,7 +21,7 @@ test.each(["replay", "compare"])(
   async (command) => {
     const folder = newFolder();
     const args = [command, "example", "--limit", "40", "--target", "cpu", "--eviction", "lru", "--out", "run"];
-    const program = ["--import", killing(300), ...fromSource()];
+    const program = ["--import", killing(300), ...fromBuild()];
     const child = start(folder, args, { XDG_CACHE_HOME: join(folder, "cache") }, program);
     expect(await ended(child)).toEqual({
       code: 1,

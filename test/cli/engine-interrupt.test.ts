@@ -4,13 +4,13 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parquetReadObjects } from "hyparquet";
 import { expect, test } from "vitest";
-import { ended, fromSource, newFolder, start } from "./program.ts";
+import { ended, newFolder, start } from "./program.ts";
 
 /** Long enough that it is not finished when the signal arrives. */
 const long = ["replay", "example", "--limit", "400", "--target", "cpu", "--blocks", "3000", "--threads", "1"];
 
 function served(folder: string, args: readonly string[]): ChildProcess {
-  return start(folder, args, { XDG_CACHE_HOME: join(folder, "cache") }, fromSource());
+  return start(folder, args, { XDG_CACHE_HOME: join(folder, "cache") });
 }
 
 const sizeOf = (path: string) => statSync(path, { throwIfNoEntry: false })?.size ?? 0;

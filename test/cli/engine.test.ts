@@ -2,11 +2,11 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { parquetReadObjects } from "hyparquet";
 import { describe, expect, test } from "vitest";
-import { ended, fromSource, json, newFolder, refusal, start } from "./program.ts";
+import { ended, json, newFolder, refusal, start } from "./program.ts";
 
-/** Runs from source, because the engine's worker is a separate file; the model cache is in the test's folder. */
+/** The model cache is in the folder of the test. */
 async function fromCheckout(folder: string, args: readonly string[]) {
-  const { code, stdout, stderr } = await ended(start(folder, args, { XDG_CACHE_HOME: folder }, fromSource()));
+  const { code, stdout, stderr } = await ended(start(folder, args, { XDG_CACHE_HOME: folder }));
   if (code !== 0) throw new Error(`exit code ${code}: ${stderr}`);
   return { stdout, stderr };
 }

@@ -6,7 +6,7 @@ import { seededRandom } from "../../core/random.ts";
 import { hasShape } from "../../lab/experiments/experiment.ts";
 import { shareGptLike } from "../../lab/experiments/lmdeploy-1407.ts";
 import { lengthsOf } from "../../lab/experiments/requests.ts";
-import { ended, fromSource, json, kvlab, newFolder, refusal, start } from "./program.ts";
+import { ended, json, kvlab, newFolder, refusal, start } from "./program.ts";
 
 const names = [
   "roseinfer",
@@ -306,7 +306,7 @@ test("docs/experiments.md has every experiment, its command and its ratios", () 
 test("roseinfer on the real engine has the hit ratios of the simulator", async () => {
   const folder = newFolder();
   const args = ["experiment", "roseinfer", "--target", "cpu", "--model", "random:tiny", "--json"];
-  const { stdout } = await ended(start(folder, args, { XDG_CACHE_HOME: folder }, fromSource()));
+  const { stdout } = await ended(start(folder, args, { XDG_CACHE_HOME: folder }));
   const { rows, headlines, target } = JSON.parse(stdout);
   expect(target).toBe("cpu");
   const found = rows as { configuration: string; measured: { hitRatioToken: number; promptS: number } }[];

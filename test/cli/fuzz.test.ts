@@ -1,11 +1,11 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { ended, fromSource, kvlab, newFolder, refusal, start } from "./program.ts";
+import { ended, kvlab, newFolder, refusal, start } from "./program.ts";
 
-/** Runs from source, because the engine's worker is a separate file; the model cache is in the test's folder. */
+/** The model cache is in the folder of the test. */
 const fuzz = (folder: string, args: string) =>
-  ended(start(folder, ["fuzz", ...args.split(" ")], { XDG_CACHE_HOME: folder }, fromSource()));
+  ended(start(folder, ["fuzz", ...args.split(" ")], { XDG_CACHE_HOME: folder }));
 
 test("no search finds a counterexample, and each reports its cases", async () => {
   const folder = newFolder();
@@ -24,7 +24,7 @@ test("fuzz found: a request refused during decode with free output lengths is re
   const request = { timestamp: 0, input_length: 5, output_length: 1, hash_ids: [0, 1, 2], max_output_length: 3 };
   writeFileSync(join(folder, "refused.jsonl"), JSON.stringify({ ...request, block_size: 2 }));
   const args = "verify refused.jsonl --block-size 2 --blocks 3 --output-lengths free --json".split(" ");
-  const { code, stdout } = await ended(start(folder, args, { XDG_CACHE_HOME: folder }, fromSource()));
+  const { code, stdout } = await ended(start(folder, args, { XDG_CACHE_HOME: folder }));
   expect([code, JSON.parse(stdout)]).toEqual([0, expect.objectContaining({ identical: true, refusedRequests: 1 })]);
 });
 

@@ -3,14 +3,13 @@ import { describe, expect, test } from "vitest";
 import { randomConfig, randomWeights } from "../../engine/model/random.ts";
 import { checkpointOf } from "../support/checkpoints.ts";
 import { chatMlTemplate, chatTokenizer, chatTokens, endToken } from "../support/tokenizers.ts";
-import { ended, fromSource, newFolder, refusal, start } from "./program.ts";
+import { ended, newFolder, refusal, start } from "./program.ts";
 
 /** The model cache of all these tests. */
 const cache = newFolder();
 
-/** Runs from source, because the engine's worker is a separate file. */
 const begin = (args: readonly string[], folder = newFolder()) =>
-  start(folder, ["generate", ...args], { XDG_CACHE_HOME: cache }, fromSource());
+  start(folder, ["generate", ...args], { XDG_CACHE_HOME: cache });
 
 async function generate(args: readonly string[], input?: string) {
   const child = begin([...args, "--json"]);
@@ -249,7 +248,7 @@ test("the runtime leaves no telemetry files, so it sends nothing", async () => {
   const [home, temporary] = [newFolder(), newFolder()];
   // With CI set it would not do so in any case.
   const environment = { CI: undefined, ORT_DISABLE_TELEMETRY: undefined, XDG_CACHE_HOME: home, TMPDIR: temporary };
-  const { code } = await ended(start(temporary, ["generate", ...hello], environment, fromSource()));
+  const { code } = await ended(start(temporary, ["generate", ...hello], environment));
   const left = readdirSync(temporary).filter((name) => !name.startsWith("tsx-"));
   expect({ code, left, home: readdirSync(home) }).toEqual({ code: 0, left: [], home: ["kvlab"] });
 });

@@ -1,42 +1,27 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { copyFileSync, cpSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
-import * as esbuild from "esbuild";
-import { afterAll, beforeAll } from "vitest";
+import { afterAll, inject } from "vitest";
 
-const root = fileURLToPath(new URL("../..", import.meta.url));
-/** Inside node_modules, where the program finds its dependencies. */
-const built = join(root, "node_modules/.cache", `kvlab-test-${process.pid}-${Date.now()}`);
+/** test/support/built-program.ts builds it. */
+const built = inject("builtProgram");
 
-const folders: string[] = [built];
-beforeAll(build);
+const folders: string[] = [];
 afterAll(() => {
   for (const folder of folders) rmSync(folder, { recursive: true, force: true });
 });
 
-/** Builds the program in the layout of the package, because from source it takes three times as long to start. */
-async function build(): Promise<void> {
-  await esbuild.build({
-    entryPoints: [join(root, "index.ts"), join(root, "cli/main.ts")],
-    outbase: root,
-    outdir: join(built, "dist"),
-    bundle: true,
-    splitting: true,
-    format: "esm",
-    platform: "node",
-    packages: "external",
-  });
-  copyFileSync(join(root, "package.json"), join(built, "package.json"));
-  cpSync(join(root, "sim/profiles"), join(built, "sim/profiles"), { recursive: true });
-}
-
 export const fromBuild = () => [join(built, "dist/cli/main.js")];
 
 /** The program that `npm run kvlab` starts. */
-export const fromSource = () => ["--import", createRequire(import.meta.url).resolve("tsx"), join(root, "cli/main.ts")];
+export const fromSource = () => [
+  "--import",
+  createRequire(import.meta.url).resolve("tsx"),
+  fileURLToPath(new URL("../../cli/main.ts", import.meta.url)),
+];
 
 /** An empty folder outside the checkout, removed after the tests. */
 export function newFolder(): string {

@@ -2,11 +2,11 @@ import { existsSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { ended, fromSource, newFolder, refusal, start } from "./program.ts";
+import { ended, newFolder, refusal, start } from "./program.ts";
 
-/** Runs from source, because the engine's worker is a separate file; the model cache is in the test's folder. */
+/** The model cache is in the folder of the test. */
 const verify = (folder: string, args: string) =>
-  ended(start(folder, ["verify", ...args.split(" ")], { XDG_CACHE_HOME: folder }, fromSource()));
+  ended(start(folder, ["verify", ...args.split(" ")], { XDG_CACHE_HOME: folder }));
 
 test("engine and simulator make the same decisions, whose number is printed", async () => {
   const folder = newFolder();
@@ -74,7 +74,7 @@ test("times are compared with the predictions of a cost model", async () => {
   expect(Object.keys(figures)).toHaveLength(19);
   // The predictions do not depend on the engine's times: a simulation alone gives the same.
   const simulatedArgs = args.replace("--pace none", "--target sim --speed 1e12 --no-save --json").split(" ");
-  const simulated = await ended(start(folder, ["replay", ...simulatedArgs], {}, fromSource()));
+  const simulated = await ended(start(folder, ["replay", ...simulatedArgs]));
   const { latency } = JSON.parse(simulated.stdout);
   expect(figures["e2eMs mean"].simulated).toBeCloseTo(latency.e2eMs.mean, 3);
 });
@@ -101,7 +101,7 @@ test("times are compared with a cost model of designed steps, which run in turn 
 test("a signal ends all engines that take turns: exit code 130, one line, no files", async () => {
   const folder = newFolder();
   const args = "verify example --preset vllm --blocks 2000 --threads 1 --calibrate 1000".split(" ");
-  const child = start(folder, args, { XDG_CACHE_HOME: join(folder, "cache") }, fromSource());
+  const child = start(folder, args, { XDG_CACHE_HOME: join(folder, "cache") });
   const end = ended(child);
   await expect.poll(() => existsSync(join(folder, "cache"))).toBe(true);
   // Until the engines serve requests.
@@ -184,7 +184,8 @@ test("pins, deletions and resets are executed on both sides", async () => {
     { before: 13, operation: "reset" },
   ];
   writeFileSync(join(folder, "pins.jsonl"), operations.map((one) => JSON.stringify(one)).join("\n"));
-  const args = "example --limit 14 --preset vllm --blocks 1300 --rate 2 --rule pin-blocks=50 --operations pins.jsonl";
+  const args =
+    "example --limit 14 --preset vllm --blocks 1300 --rate 0.02 --rule pin-blocks=50 --operations pins.jsonl";
   const { code, stdout } = await verify(folder, `${args} --json`);
   const { identical, decisionsByKind } = JSON.parse(stdout);
   expect([code, identical]).toEqual([0, true]);

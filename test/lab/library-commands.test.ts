@@ -20,7 +20,7 @@ import {
   type TimedCompletion,
   traceStats,
 } from "../../index.ts";
-import { ended, fromSource, json, kvlab, newFolder, start } from "../cli/program.ts";
+import { ended, json, kvlab, newFolder, start } from "../cli/program.ts";
 
 // Functions of the library other than those that run a trace.
 
@@ -34,9 +34,9 @@ const comparable = (report: object) =>
     ),
   );
 
-/** The --json output of a command that starts an engine's thread, whose program file exists only in the sources. */
+/** The --json output of a command; warnings on stderr are accepted. */
 async function engineJson(args: readonly string[]) {
-  const { code, stdout, stderr } = await ended(start(newFolder(), [...args, "--json"], {}, fromSource()));
+  const { code, stdout, stderr } = await ended(start(newFolder(), [...args, "--json"]));
   if (code !== 0) throw new Error(`exit code ${code}: ${stderr}`);
   return JSON.parse(stdout);
 }

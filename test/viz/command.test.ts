@@ -6,11 +6,11 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, test } from "vitest";
 import type { Job } from "../../viz/api.ts";
-import { type Ended, ended, fromSource, newFolder, refusal, start } from "../cli/program.ts";
+import { type Ended, ended, newFolder, refusal, start } from "../cli/program.ts";
 
 /** Starts a dashboard; returns its process and address. */
 async function serve(folder: string): Promise<{ child: ChildProcess; end: Promise<Ended>; url: string }> {
-  const child = start(folder, ["dashboard", "--port", "0"], {}, fromSource());
+  const child = start(folder, ["dashboard", "--port", "0"]);
   const end = ended(child);
   const url = await new Promise<string>((resolve) => {
     child.stdout!.on("data", (text: string) => resolve(text.split(" ")[0]));
@@ -91,7 +91,7 @@ test("a port or folder that cannot be served is refused in one line", async () =
   const { port } = server.address() as AddressInfo;
   const refused = (...args: string[]) => refusal(folder, ["dashboard", ...args]);
   const messages = await Promise.all([
-    refusal(folder, ["dashboard", "--port", `${port}`], fromSource()),
+    refusal(folder, ["dashboard", "--port", `${port}`]),
     refused("--port", "65536"),
     refused("run"),
     refused("run/run.json"),

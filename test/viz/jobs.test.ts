@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test, vi } from "vitest";
 import { driverVariable } from "../../engine/cuda/driver.ts";
 import { randomConfig, randomWeights } from "../../engine/model/random.ts";
 import type { Choices, Job, RunList, RunRow } from "../../viz/api.ts";
-import { fromSource, json, newFolder } from "../cli/program.ts";
+import { fromBuild, json, newFolder } from "../cli/program.ts";
 import { buildTimeoutMs, canEmulate, emulatorLibrary } from "../engine/cuda/emulation/build.ts";
 import { checkpointOf } from "../support/checkpoints.ts";
 import { dashboardOver } from "./dashboard.ts";
@@ -126,7 +126,7 @@ test("a real engine runs a model from the given folder, and one with random weig
   cpSync(checkpointOf(randomConfig("tiny"), randomWeights(randomConfig("tiny"), 3)), join(models, "small/llama"), {
     recursive: true,
   });
-  const program = [process.execPath, ...fromSource()];
+  const program = [process.execPath, ...fromBuild()];
   const over = await dashboardOver(join(folder, "runs"), { models, program });
   const { engineModels } = await over.get<Choices>("/api/choices");
   const model = join(models, "small/llama");
@@ -147,7 +147,7 @@ describe.runIf(canEmulate)("a job of target cuda", () => {
     async () => {
       const folder = newFolder();
       const library = await emulatorLibrary();
-      const over = await dashboardOver(join(folder, "runs"), { program: [process.execPath, ...fromSource()] });
+      const over = await dashboardOver(join(folder, "runs"), { program: [process.execPath, ...fromBuild()] });
       const request = { trace: "example", target: "cuda", model: "random:tiny", blocks: ["100"], limit: 1 };
       const ended = async (driver: string) => {
         vi.stubEnv(driverVariable, driver);
