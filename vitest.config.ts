@@ -1,5 +1,7 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 import { builtThreads, programFolder } from "./test/support/built-program.ts";
+import { LongestFirst } from "./test/support/longest-first.ts";
 
 const isLong = process.env["KVLAB_LONG"] === "1";
 
@@ -9,8 +11,9 @@ export default defineConfig({
   plugins: [builtThreads(builtProgram)],
   test: {
     include: ["test/**/*.test.ts"],
-    // All processors: many tests wait for programs, and two of them would otherwise be one.
-    maxWorkers: "100%",
+    // More than processors, because many tests wait for programs, timers and files.
+    maxWorkers: Math.ceil(1.5 * availableParallelism()),
+    sequence: { sequencer: LongestFirst },
     globalSetup: ["test/support/built-program.ts"],
     provide: { builtProgram },
     setupFiles: ["test/support/seed.ts"],
