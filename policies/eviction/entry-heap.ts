@@ -3,17 +3,23 @@ import type { EntryId } from "../../core/plugins/index.ts";
 
 const none = -1;
 
-/** A binary heap of entries that supports removal of any entry in O(log n); `before` must be a total order. */
+/** The shared array of positions for heaps of `entryCount` entries; no entry is in a heap. */
+export const noPlaces = (entryCount: number): Int32Array => new Int32Array(entryCount).fill(none);
+
+/**
+ * A binary heap of entries that supports removal of any entry in O(log n); `before` must be a total order. Heaps may share
+ * one array `place` if an entry is in at most one of them at a time.
+ */
 export class EntryHeap {
   count = 0;
   readonly #before: (a: EntryId, b: EntryId) => boolean;
   #heap: Int32Array = new Int32Array(64);
-  /** By entry: its position in the heap; `none` = not in the heap. */
+  /** By entry: its position in its heap; `none` = not in a heap. */
   readonly #place: Int32Array;
 
-  constructor(entryCount: number, before: (a: EntryId, b: EntryId) => boolean) {
+  constructor(entryCount: number, before: (a: EntryId, b: EntryId) => boolean, place = noPlaces(entryCount)) {
     this.#before = before;
-    this.#place = new Int32Array(entryCount).fill(none);
+    this.#place = place;
   }
 
   get first(): EntryId | undefined {
