@@ -16,6 +16,11 @@ const replays: [index: string, eviction: string][] = [
   ["sorted-list", "lru"],
   ["hash-table", "fifo"],
   ["hash-table", "random"],
+  ...["lfu", "slru", "clock", "sieve", "s3-fifo", "2q", "arc", "lirs", "lfu-lifetime", "gdsf", "hyperbolic"].map(
+    (eviction): [string, string] => ["hash-table", eviction],
+  ),
+  ["hash-table", "hits-per-token"],
+  ["hash-table", "cost-aware"],
   ["hash-table", "belady"],
   ["hash-table", "unbounded"],
   ["none", "lru"],

@@ -66,6 +66,8 @@ export interface EvictionPlugin extends Plugin {
   readonly unlimited?: true;
   /** Equivalent to `lru` without priorities and overlapping requests: hidden from `compare` by default. */
   readonly likeLru?: true;
+  /** Used only where it is named: not among the default policies of `compare`. */
+  readonly onlyByName?: true;
   /** It reads the future: a bound. */
   readonly offline?: true;
 }

@@ -50,7 +50,7 @@ export async function combinations(lists: PartLists): Promise<Configuration[]> {
 /**
  * The cross product of online configurations, and their bounds. Presets share their bounds; otherwise there are two bounds for
  * each combination of scheduler, allocator and rules, the same for every index. The default eviction policies are all online
- * ones, without those that behave like LRU.
+ * ones, without those that behave like LRU and those that are used only by name.
  */
 export async function combinationsAndBounds(lists: PartLists): Promise<Configuration[]> {
   const named = lists.eviction ? await eachNamed(lists.eviction, evictionOf) : evictionRegistry.all.map(asNamed);
@@ -59,7 +59,8 @@ export async function combinationsAndBounds(lists: PartLists): Promise<Configura
     const limited = (await combinations(lists)).filter(({ kind }) => kind !== "unlimited");
     return [...limited, ...boundsOfAll(limited)];
   }
-  const evictions = lists.eviction ? chosen : chosen.filter(({ plugin }) => !plugin.offline && !plugin.likeLru);
+  const isDefault = ({ offline, likeLru, onlyByName }: EvictionPlugin) => !offline && !likeLru && !onlyByName;
+  const evictions = lists.eviction ? chosen : chosen.filter(({ plugin }) => isDefault(plugin));
   const bounded = new Set<string>();
   const all = (await otherParts(lists)).map((others) => {
     const best = withSingleBlockEviction(others);

@@ -64,7 +64,7 @@ export interface ServedComparison {
 }
 
 const onlinePolicies = evictionRegistry.all
-  .filter(({ unlimited, offline, likeLru: asLru }) => !unlimited && !offline && !asLru)
+  .filter(({ unlimited, offline, likeLru, onlyByName }) => !unlimited && !offline && !likeLru && !onlyByName)
   .map(({ name }) => name);
 
 /** The run of one row of the table. */

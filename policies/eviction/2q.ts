@@ -61,6 +61,7 @@ export const twoQueues: EvictionPlugin = {
   name: "2q",
   about: "a queue for new entries, an LRU list for contents that are inserted again soon after their eviction",
   source: "2Q: Johnson and Shasha, VLDB 1994",
+  onlyByName: true,
   columns: (rules) => ["createdAt", ...columnsOfRecency(rules)],
   create: (context) => new TwoQueues(context),
 };

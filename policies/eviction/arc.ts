@@ -60,13 +60,14 @@ class Arc extends ByLists {
   /** Removes the ghost of this content, if there is one, and changes the target. Returns whether there was one. */
   #adapt(key: number): boolean {
     const [once, often] = this.#ghosts;
-    const ratio = often.count / once.count;
+    const { count: onceCount } = once;
+    const { count: oftenCount } = often;
     if (once.take(key) !== undefined) {
-      this.#target = Math.min(this.#target + Math.max(ratio, 1), this.lists.largest);
+      this.#target = Math.min(this.#target + Math.max(oftenCount / onceCount, 1), this.lists.largest);
       return true;
     }
     if (often.take(key) === undefined) return false;
-    this.#target = Math.max(this.#target - Math.max(1 / ratio, 1), 0);
+    this.#target = Math.max(this.#target - Math.max(onceCount / oftenCount, 1), 0);
     return true;
   }
 
@@ -82,6 +83,7 @@ export const arc: EvictionPlugin = {
   name: "arc",
   about: "LRU lists of entries used once and more often, whose lengths follow the ghosts of evicted contents",
   source: "ARC: Megiddo and Modha, FAST 2003",
+  onlyByName: true,
   columns: columnsOfRecency,
   create: (context) => new Arc(context),
 };

@@ -48,6 +48,7 @@ export const clock: EvictionPlugin = {
   name: "clock",
   about: "first in, first out, with a second chance for entries that were hit",
   source: "CLOCK: Corbató, MIT Project MAC 1968",
+  onlyByName: true,
   columns: ["createdAt"],
   create: (context) => new Clock(context),
 };

@@ -18,6 +18,7 @@ export const costAware: EvictionPlugin = {
   name: "cost-aware",
   about: "evicts the lowest product of decayed uses and recomputation cost per token",
   source: "FLOPs per byte: Marconi, MLSys 2025; Mooncake issue 1998",
+  onlyByName: true,
   columns: ["lastAccess", "recomputeCost", "tokens"],
   create(context): EvictionPolicy {
     const { recomputeCost, tokens } = context.columns;

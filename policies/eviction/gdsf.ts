@@ -13,6 +13,7 @@ export const gdsf: EvictionPlugin = {
   name: "gdsf",
   about: "evicts the lowest sum of uses times recomputation cost per token and an age that grows with evictions",
   source: "GDSF: Cherkasova, HP Labs 1998",
+  onlyByName: true,
   columns: ["lastAccess", "recomputeCost", "tokens"],
   create(context): EvictionPolicy {
     const { recomputeCost, tokens } = context.columns;

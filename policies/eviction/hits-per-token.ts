@@ -9,6 +9,7 @@ export const hitsPerToken: EvictionPlugin = {
   name: "hits-per-token",
   about: "evicts the entry with the fewest hits per token, of equals the least recently used",
   source: "SGLang (hpt, PR 30300)",
+  onlyByName: true,
   columns: ["accessCount", "tokens", "lastAccess"],
   create: byScore((entry, { accessCount, tokens }) => accessCount[entry] / tokens[entry], "lastAccess").create,
 };

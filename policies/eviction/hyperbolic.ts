@@ -97,6 +97,7 @@ export const hyperbolic: EvictionPlugin = {
   name: "hyperbolic",
   about: "evicts the entry with the fewest uses per request since its insertion",
   source: "hyperbolic caching: Blankstein et al., USENIX ATC 2017",
+  onlyByName: true,
   columns: ["createdAt"],
   create: (context) => new Hyperbolic(context),
 };

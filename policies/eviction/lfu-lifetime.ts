@@ -18,6 +18,7 @@ export const lfuLifetime: EvictionPlugin = {
   about:
     "evicts the entry with the fewest uses, those before its last eviction included; ties: the least recently used",
   source: "perfect LFU: Breslau et al., INFOCOM 1999",
+  onlyByName: true,
   columns: ["lastAccess"],
   create(context): EvictionPolicy {
     const { key } = context.columns;

@@ -96,6 +96,7 @@ export const lirs: EvictionPlugin = {
   name: "lirs",
   about: "evicts entries whose last two uses are far apart; the others are kept while they are used",
   source: "LIRS: Jiang and Zhang, SIGMETRICS 2002",
+  onlyByName: true,
   columns: columnsOfRecency,
   create: (context) => new Lirs(context),
 };

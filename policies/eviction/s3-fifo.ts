@@ -131,6 +131,7 @@ export const s3Fifo: EvictionPlugin = {
   name: "s3-fifo",
   about: "a small queue for new entries, a main queue for those with hits, and ghosts of evicted contents",
   source: "S3-FIFO: Yang et al., SOSP 2023",
+  onlyByName: true,
   columns: ["createdAt"],
   create: (context) => new S3Fifo(context),
 };

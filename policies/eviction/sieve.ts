@@ -89,6 +89,7 @@ export const sieve: EvictionPlugin = {
   name: "sieve",
   about: "a hand passes entries that were hit and evicts the first other one; entries keep their place",
   source: "SIEVE: Zhang et al., NSDI 2024",
+  onlyByName: true,
   columns: ["createdAt"],
   create: (context) => new Sieve(context),
 };

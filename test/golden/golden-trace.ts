@@ -14,16 +14,27 @@ export function goldenCapacities(trace: Trace): number[] {
 
 /** Hit blocks of each policy at these sizes. A new policy needs a line here, and a naive implementation for comparison. */
 export const goldenHits: Readonly<Record<string, string>> = {
+  "2q": "549 2966 4094 5068 5592",
+  arc: "744 3161 4299 5443 6174",
   belady: "911 4354 5507 6408 6483",
+  clock: "560 2296 3523 5282 6142",
+  "cost-aware": "366 2299 3193 5188 6160",
   fifo: "517 1807 2844 4530 5409",
   filo: "513 2622 3983 5203 6010",
+  gdsf: "394 2646 3559 5285 6047",
+  "hits-per-token": "688 3246 4009 5401 6162",
+  hyperbolic: "570 2399 3613 5376 6156",
   lfu: "688 3246 4009 5401 6162",
+  "lfu-lifetime": "785 3452 4618 5473 6170",
+  lirs: "697 3249 4484 5494 6102",
   lru: "558 2203 3362 5139 6152",
   "lru-deepest": "558 2203 3362 5139 6152",
   mru: "482 1208 1916 3420 5040",
   priority: "558 2203 3362 5139 6152",
   random: "338 1042 1591 3154 4743",
   retention: "558 2203 3362 5139 6152",
+  "s3-fifo": "624 3256 4358 5353 5966",
+  sieve: "604 3193 3991 5401 6162",
   slru: "651 2710 3819 5381 6146",
   unbounded: "6483 6483 6483 6483 6483",
 };

@@ -67,9 +67,14 @@ test.each(evictionRegistry.all.map(({ name }) => name))(
 /** Where no block is cached past a hole, the counts are those of every index (`goldenHits`). */
 const golden: Readonly<Record<string, string>> = {
   ...goldenHits,
+  "2q": "545 2966 4094 5049 5587",
+  "cost-aware": "366 2299 3193 5188 6161",
   fifo: "518 1807 2841 4530 5409",
+  gdsf: "403 2707 3556 5294 6044",
+  hyperbolic: "572 2399 3613 5379 6156",
   mru: "482 1256 1882 3217 4828",
   random: "336 1088 1556 3187 4656",
+  "s3-fifo": "617 3256 4358 5353 5966",
 };
 
 test.each(evictionRegistry.all.map(({ name }) => name))("%s has its golden counts with a sorted list", (policy) => {
