@@ -223,6 +223,8 @@ const figures: Record<string, Record<string, string>> = {
     fifo: "558 2203 3362 5139 6152",
     filo: "513 2622 3983 5203 6010",
     gdsf: "563 2874 4076 5406 6182",
+    "hits-per-token": "688 3246 4009 5401 6162",
+    hyperbolic: "586 2422 3614 5381 6146",
     lfu: "688 3246 4009 5401 6162",
     "lfu-lifetime": "785 3452 4618 5473 6170",
     lirs: "679 3249 4484 5479 6102",
