@@ -1,9 +1,9 @@
 import { InputError, InvariantError } from "../core/errors.ts";
-import type { StepLoad } from "../core/serving/step-load.ts";
+import { noLoad, type StepLoad } from "../core/serving/step-load.ts";
 import type { StepRunner } from "../core/serving/step-runner.ts";
 import type { TimedReplica } from "../core/serving/timed-replica.ts";
 import type { Nanos } from "../core/trace/trace.ts";
-import type { CostModel, DecodeSteps } from "./cost/cost-model.ts";
+import type { CostModel, DecodeRun } from "./cost/cost-model.ts";
 import { type DraftCost, DraftTime } from "./draft-cost.ts";
 import { Pipeline } from "./pipeline.ts";
 
@@ -23,8 +23,12 @@ export class VirtualSteps implements StepRunner {
   readonly calls: StepRunner["calls"];
   readonly #cost: CostModel;
   readonly #mayRepeat: boolean;
-  readonly #endsNs = new Float64Array(mostRepeated);
-  readonly #everyStep: EveryStep;
+  readonly #run: { -readonly [Field in keyof DecodeRun]: DecodeRun[Field] } = {
+    ...{ load: noLoad(), growing: 0, startNs: 0, horizonNs: 0, most: 0 },
+    endsNs: new Float64Array(mostRepeated),
+  };
+  /** The load of each step of `#everyEnd`. */
+  readonly #everyLoad = noLoad();
   /** Sequences whose window is not full yet, as counted by `#stepsInWindow`. */
   #growing = 0;
 
@@ -42,7 +46,6 @@ export class VirtualSteps implements StepRunner {
     this.#cost = cost;
     this.#pipeline = cost.stages && new Pipeline(cost.stages);
     this.batchesInFlight = cost.stages?.count ?? 1;
-    this.#everyStep = new EveryStep(cost);
     this.windowTokens = cost.windowTokens;
     this.calls = cost.calls;
     // An engine that divides steps into calls may divide them in another way with every token.
@@ -74,31 +77,41 @@ export class VirtualSteps implements StepRunner {
     if (most === 0) return nowNs;
     const { windowTokens } = this;
     if (windowTokens !== undefined) most = Math.min(most, this.#stepsInWindow(replica, windowTokens));
-    const growing = windowTokens === undefined ? load.decodeTokens : this.#growing;
     // The last step's copies and swaps are not repeated.
     load.copiedBlocks = load.swappedTokens = 0;
-    const durations = this.#cost.decodeSteps?.(load) ?? this.#everyStep.of(load);
-    const { decodeContextTokens, longestDecodeTokens, decodeWindowTokens, decodeTokens } = load;
-    const endsNs = this.#endsNs;
-    let endNs = nowNs;
-    let steps = 0;
-    for (let step = 1; step <= most; step++) {
-      const durationNs = durations.ns(
-        decodeContextTokens + step * decodeTokens,
-        longestDecodeTokens + step,
-        decodeWindowTokens + step * growing,
-      );
-      const next = endNs + (isDuration(durationNs) ? durationNs : this.#refuse(durationNs));
-      if (next > horizonNs) break;
-      endNs = next;
-      endsNs[steps++] = endNs;
-    }
-    load.decodeContextTokens = decodeContextTokens + steps * decodeTokens;
-    load.longestDecodeTokens = longestDecodeTokens + steps;
-    load.decodeWindowTokens = decodeWindowTokens + steps * growing;
+    const run = this.#run;
+    run.load = load;
+    run.growing = windowTokens === undefined ? load.decodeTokens : this.#growing;
+    run.startNs = nowNs;
+    // A step that ends later is planned, and refused then.
+    run.horizonNs = Math.min(horizonNs, Number.MAX_SAFE_INTEGER);
+    run.most = most;
+    const steps = this.#cost.decodeEnds?.(run) ?? this.#everyEnd(run);
     if (steps === 0) return nowNs;
+    const { endsNs } = run;
+    const endNs = endsNs[steps - 1];
+    if (!isDuration(endNs - nowNs)) this.#refuse(endNs - nowNs);
+    load.decodeContextTokens += steps * load.decodeTokens;
+    load.longestDecodeTokens += steps;
+    load.decodeWindowTokens += steps * run.growing;
     replica.repeatStep(nowNs, steps, endsNs);
     return endNs;
+  }
+
+  /** `decodeEnds` of a cost model without it. */
+  #everyEnd({ load, growing, startNs, horizonNs, most, endsNs }: DecodeRun): number {
+    const each = Object.assign(this.#everyLoad, load);
+    let endNs = startNs;
+    let steps = 0;
+    for (; steps < most; steps++) {
+      each.decodeContextTokens += each.decodeTokens;
+      each.longestDecodeTokens++;
+      each.decodeWindowTokens += growing;
+      endNs += this.#stepNs(each);
+      if (endNs > horizonNs) break;
+      endsNs[steps] = endNs;
+    }
+    return steps;
   }
 
   /** Steps until the window of one more sequence is full. */
@@ -128,27 +141,3 @@ export class VirtualSteps implements StepRunner {
 }
 
 const isDuration = (ns: number) => ns > 0 && Number.isSafeInteger(ns);
-
-/** Repeated steps of a cost model without `decodeSteps`. */
-class EveryStep implements DecodeSteps {
-  readonly #cost: CostModel;
-  #load: StepLoad | undefined;
-
-  constructor(cost: CostModel) {
-    this.#cost = cost;
-  }
-
-  /** `load` is changed with every step. */
-  of(load: StepLoad): this {
-    this.#load = load;
-    return this;
-  }
-
-  ns(contextTokens: number, longestTokens: number, windowTokens: number): Nanos {
-    const load = this.#load!;
-    load.decodeContextTokens = contextTokens;
-    load.longestDecodeTokens = longestTokens;
-    load.decodeWindowTokens = windowTokens;
-    return this.#cost.stepNs(load);
-  }
-}

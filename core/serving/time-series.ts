@@ -117,8 +117,11 @@ export class TimeSeries {
       const i = Math.floor((endsNs[step] - startNs) / intervalNs);
       const intervalEndNs = startNs + (i + 1) * intervalNs;
       const first = step;
-      do step++;
-      while (step < count && endsNs[step] < intervalEndNs);
+      // Most repetitions of a step are in one interval.
+      if (endsNs[count - 1] < intervalEndNs) step = count;
+      else
+        do step++;
+        while (endsNs[step] < intervalEndNs);
       counts.steps[i] += step - first;
       counts.computedTokens[i] += (step - first) * computedTokens;
       counts.generatedTokens[i] += (step - first) * generatedTokens;

@@ -1,10 +1,23 @@
 import type { StepLoad, StepLoadExtension } from "../../core/serving/step-load.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 
-/** Successive steps that decode the same sequences, prepared so that a step costs little time to compute. */
-export interface DecodeSteps {
-  /** Duration of the step with these `decodeContextTokens`, `longestDecodeTokens` and `decodeWindowTokens`. */
-  ns(contextTokens: number, longestTokens: number, windowTokens: number): Nanos;
+/**
+ * Successive steps that decode the same sequences. Each step reads one token more per sequence than the step before it:
+ * `decodeContextTokens` grows by `decodeTokens`, `longestDecodeTokens` by 1 and `decodeWindowTokens` by `growing`.
+ */
+export interface DecodeRun {
+  /** The load of the step before the first one: decodes and nothing else. */
+  readonly load: Readonly<StepLoad>;
+  /** Sequences whose window is not full; without a window all sequences. */
+  readonly growing: number;
+  /** Start of the first step. */
+  readonly startNs: Nanos;
+  /** The run ends before the first step that would end after this time. */
+  readonly horizonNs: Nanos;
+  /** Most steps. */
+  readonly most: number;
+  /** Output: the end of each step. */
+  readonly endsNs: Float64Array;
 }
 
 /** Times of the stages of a pipeline, in whole nanoseconds. */
@@ -35,10 +48,10 @@ export interface CostModel {
   /** Duration of a step with this load, in whole nanoseconds, at least 1. */
   stepNs(load: Readonly<StepLoad>): Nanos;
   /**
-   * Durations of steps that differ from `load` in their contexts only, equal to those of `stepNs`. `load` has decodes and nothing
-   * else. The result is valid until the next call. Absent: `stepNs` is called for each step.
+   * Writes the ends of the steps to `run.endsNs` and returns their number; the durations are those of `stepNs`. A run is computed
+   * in one call because a simulation spends most of its steps there. Absent: `stepNs` is called for each step.
    */
-  decodeSteps?(load: Readonly<StepLoad>): DecodeSteps;
+  decodeEnds?(run: DecodeRun): number;
   /** Duration of a step of several replicas together, in whole nanoseconds; absent: that of the slowest one. */
   togetherNs?(loads: readonly Readonly<StepLoad>[]): Nanos;
 }

@@ -1,8 +1,7 @@
-import type { Nanos } from "../../core/trace/trace.ts";
-import type { DecodeSteps } from "./cost-model.ts";
+import type { DecodeRun } from "./cost-model.ts";
 
 /** Steps of the roofline that decode the same sequences: only attention depends on their contexts. All times in ns. */
-export class RooflineDecodes implements DecodeSteps {
+export class RooflineDecodes {
   readonly #fullLayers: number;
   readonly #windowLayers: number;
   readonly #windowTokens: number;
@@ -29,11 +28,27 @@ export class RooflineDecodes implements DecodeSteps {
     this.#tokenNs = tokenNs;
   }
 
-  ns(contextTokens: number, longestTokens: number, windowTokens: number): Nanos {
-    let attentionNs = this.#fullLayers > 0 ? this.#fullLayers * this.#layerNs(contextTokens, longestTokens) : 0;
-    if (this.#windowLayers > 0)
-      attentionNs += this.#windowLayers * this.#layerNs(windowTokens, Math.min(longestTokens, this.#windowTokens));
-    return Math.max(1, Math.round(this.denseNs + attentionNs + this.logitsNs + this.expertsNs));
+  /** As `CostModel.decodeEnds`. */
+  ends({ load, growing, startNs, horizonNs, most, endsNs }: DecodeRun): number {
+    const { denseNs, logitsNs, expertsNs } = this;
+    const fullLayers = this.#fullLayers;
+    const windowLayers = this.#windowLayers;
+    const windowTokens = this.#windowTokens;
+    const { decodeTokens } = load;
+    let { decodeContextTokens: context, longestDecodeTokens: longest, decodeWindowTokens: inWindow } = load;
+    let endNs = startNs;
+    let steps = 0;
+    for (; steps < most; steps++) {
+      context += decodeTokens;
+      longest++;
+      inWindow += growing;
+      let attentionNs = fullLayers > 0 ? fullLayers * this.#layerNs(context, longest) : 0;
+      if (windowLayers > 0) attentionNs += windowLayers * this.#layerNs(inWindow, Math.min(longest, windowTokens));
+      endNs += Math.max(1, Math.round(denseNs + attentionNs + logitsNs + expertsNs));
+      if (!(endNs <= horizonNs)) break;
+      endsNs[steps] = endNs;
+    }
+    return steps;
   }
 
   #layerNs(contextTokens: number, longestTokens: number): number {

@@ -2,6 +2,7 @@ import { decodeSequences, type StepLoad } from "../../core/serving/step-load.ts"
 import type { Nanos } from "../../core/trace/trace.ts";
 import { type AttentionLoad, AttentionTime } from "./attention-time.ts";
 import { Collectives } from "./collectives.ts";
+import type { DecodeRun } from "./cost-model.ts";
 import { type Efficiency, efficiencyOf, typical } from "./efficiency.ts";
 import { ElementwiseTime } from "./elementwise-time.ts";
 import type { DividedCost } from "./expert-group.ts";
@@ -95,7 +96,8 @@ export class Roofline implements DividedCost {
     return Math.max(1, Math.round(ns));
   }
 
-  decodeSteps(load: Readonly<StepLoad>): RooflineDecodes {
+  decodeEnds(run: DecodeRun): number {
+    const { load } = run;
     const { decodeTokens, logits } = load;
     const steps = this.#decodes;
     steps.decodes = decodeSequences(load);
@@ -103,7 +105,7 @@ export class Roofline implements DividedCost {
     steps.denseNs = 1e3 * this.#efficiency.stepUs + this.#denseOf(decodeTokens);
     steps.logitsNs = this.#logitsOf(logits);
     steps.expertsNs = this.expertsNs(decodeTokens);
-    return steps;
+    return steps.ends(run);
   }
 
   expertsNs(tokens: number): number {

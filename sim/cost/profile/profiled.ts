@@ -1,6 +1,7 @@
 import { decodeSequences, type StepLoad } from "../../../core/serving/step-load.ts";
 import type { Nanos } from "../../../core/trace/trace.ts";
 import { Collectives } from "../collectives.ts";
+import type { DecodeRun } from "../cost-model.ts";
 import { efficiencyOf } from "../efficiency.ts";
 import type { DividedCost } from "../expert-group.ts";
 import type { Hardware } from "../hardware.ts";
@@ -103,13 +104,14 @@ export class Profiled implements DividedCost {
     return Math.max(1, Math.round(ns));
   }
 
-  decodeSteps(load: Readonly<StepLoad>): ProfiledDecodes {
+  decodeEnds(run: DecodeRun): number {
+    const { load } = run;
     const steps = this.#decodes;
     steps.decodes = decodeSequences(load);
     steps.denseNs = this.#denseOf(load.decodeTokens);
     steps.perSequenceNs = this.#perSequenceOf(load.sequences);
     steps.expertsNs = this.expertsNs(load.decodeTokens);
-    return steps;
+    return steps.ends(run);
   }
 
   /**

@@ -13,7 +13,7 @@ export interface AttentionRows {
 const axes = ["chunk", "cached", "decodes", "context"] as const;
 
 /** Between these contexts, both excluded, the time is `ns + slope · context`. */
-interface Segment {
+export interface Segment {
   low: number;
   high: number;
   ns: number;
@@ -44,7 +44,8 @@ export class Surface {
    * points differ from the one before in their context only.
    */
   readonly #point = new Float64Array(last).fill(Number.NaN);
-  readonly #segments: readonly Segment[] = [newSegment(), newSegment()];
+  /** The segments of the last calls of `at`, by `line`. */
+  readonly segments: readonly [Segment, Segment] = [newSegment(), newSegment()];
   #corners = 0;
   #from = new Int32Array(mostCorners);
   #to = new Int32Array(mostCorners);
@@ -82,9 +83,9 @@ export class Surface {
       point[1] = cached;
       point[2] = decodes;
       this.#findCorners();
-      for (const segment of this.#segments) segment.high = segment.low;
+      for (const segment of this.segments) segment.high = segment.low;
     }
-    const segment = this.#segments[line];
+    const segment = this.segments[line];
     if (context > segment.low && context < segment.high) return Math.max(0, segment.ns + segment.slope * context);
     return Math.max(0, this.#onSegments(context, segment));
   }

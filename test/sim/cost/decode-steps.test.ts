@@ -30,34 +30,36 @@ const rooflines = (["llama-3.1-8b", "qwen3-30b-a3b", "gpt-oss-20b", "deepseek-v3
 );
 
 test.each([...rooflines, ...profiled])(
-  "%s: decode steps take the same time whether they are prepared or computed one by one",
+  "%s: decode steps take the same time whether they are computed as a run or one by one",
   async (_, model) => {
     const cost = await model();
     const contexts = fc.array(fc.integer({ min: 1, max: 40_000 }), { minLength: 1, maxLength: 300 });
     fc.assert(
       fc.property(contexts, fc.integer({ min: 1, max: 600 }), fc.nat(200), (each, repeats, window) => {
+        const startNs = 1e12;
+        const growing = each.filter((tokens) => tokens < window).length;
         const decodes = each.length;
         const load = { ...noLoad(), sequences: decodes, logits: decodes, decodeTokens: decodes };
         load.decodeContextTokens = each.reduce((sum, tokens) => sum + tokens);
         load.longestDecodeTokens = Math.max(...each);
         load.decodeWindowTokens = each.reduce((sum, tokens) => sum + Math.min(tokens, window), 0);
-        const steps = cost.decodeSteps!(load);
-        const prepared = Array.from({ length: repeats }, (_, step) =>
-          steps.ns(
-            load.decodeContextTokens + step * decodes,
-            load.longestDecodeTokens + step,
-            load.decodeWindowTokens + step,
-          ),
-        );
-        const computed = prepared.map((_, step) =>
-          cost.stepNs({
-            ...load,
-            decodeContextTokens: load.decodeContextTokens + step * decodes,
-            longestDecodeTokens: load.longestDecodeTokens + step,
-            decodeWindowTokens: load.decodeWindowTokens + step,
-          }),
-        );
-        expect(prepared).toEqual(computed);
+        const at = (step: number) => ({
+          ...load,
+          decodeContextTokens: load.decodeContextTokens + step * decodes,
+          longestDecodeTokens: load.longestDecodeTokens + step,
+          decodeWindowTokens: load.decodeWindowTokens + step * growing,
+        });
+        const ends: number[] = [];
+        for (let step = 1; step <= repeats; step++) ends.push((ends.at(-1) ?? startNs) + cost.stepNs(at(step)));
+        const endsNs = new Float64Array(repeats);
+        const run = { load, growing, startNs, most: repeats, endsNs };
+        expect(cost.decodeEnds!({ ...run, horizonNs: Number.POSITIVE_INFINITY })).toBe(repeats);
+        expect([...endsNs]).toEqual(ends);
+        const half = Math.floor(repeats / 2);
+        endsNs.fill(0);
+        expect(cost.decodeEnds!({ ...run, horizonNs: ends[half] })).toBe(half + 1);
+        expect([...endsNs.subarray(0, half + 1)]).toEqual(ends.slice(0, half + 1));
+        expect(cost.decodeEnds!({ ...run, horizonNs: ends[half] - 1 })).toBe(half);
       }),
       { numRuns: 20 },
     );
