@@ -40,7 +40,7 @@ export class Simulation extends Serving<VirtualSteps> {
    */
   run(events = Number.POSITIVE_INFINITY): boolean {
     for (let i = 0; i < events; i++) {
-      if (this.#isNextUnknown) return false;
+      if (this.#isNextUnknown()) return false;
       const nowNs = this.isReady ? this.nowNs : this.nextNs;
       if (nowNs === Number.POSITIVE_INFINITY) {
         this.checkAllServed();
@@ -56,14 +56,14 @@ export class Simulation extends Serving<VirtualSteps> {
       this.endSteps(nowNs);
       this.arriveUntil(nowNs);
       // The next batch may begin with requests that arrive now.
-      if (this.#isNextUnknown) return false;
+      if (this.#isNextUnknown()) return false;
       this.startSteps(nowNs);
     }
     return true;
   }
 
   /** Whether the next request has not been fed yet. */
-  get #isNextUnknown(): boolean {
+  #isNextUnknown(): boolean {
     return !this.#allFed && this.arrivals.needsMore;
   }
 }

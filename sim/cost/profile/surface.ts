@@ -22,8 +22,21 @@ export interface Segment {
 
 const newSegment = (): Segment => ({ low: 0, high: 0, ns: 0, slope: 0 });
 
-/** Most points of the first three axes between which a point is interpolated. */
-const mostCorners = 2 ** (axes.length - 1);
+/** Parts of the grid between which a point is interpolated: rows `from` to `to` of the next axis, and their weights. */
+interface Corners {
+  readonly from: Int32Array;
+  readonly to: Int32Array;
+  readonly weights: Float64Array;
+  count: number;
+}
+
+const newCorners = (most: number): Corners => ({
+  from: new Int32Array(most),
+  to: new Int32Array(most),
+  weights: new Float64Array(most),
+  count: 0,
+});
+
 const last = axes.length - 1;
 
 /**
@@ -39,20 +52,12 @@ export class Surface {
   readonly #values: Float64Array[] = [];
   readonly #starts: Int32Array[] = [];
   readonly #ns: Float64Array;
-  /**
-   * The corners of the last point: lines of times by context, from `#from` to `#to` of the last axis, and their weights. Most
-   * points differ from the one before in their context only.
-   */
+  /** The first three axes of the last point. Most points differ from the one before in their context only. */
   readonly #point = new Float64Array(last).fill(Number.NaN);
+  /** By number of axes followed, the corners of the last point: element 0 is the whole grid, the last one lines of times. */
+  readonly #corners: readonly Corners[] = Array.from({ length: axes.length }, (_, axis) => newCorners(2 ** axis));
   /** The segments of the last calls of `at`, by `line`. */
   readonly segments: readonly [Segment, Segment] = [newSegment(), newSegment()];
-  #corners = 0;
-  #from = new Int32Array(mostCorners);
-  #to = new Int32Array(mostCorners);
-  #weights = new Float64Array(mostCorners);
-  #nextFrom = new Int32Array(mostCorners);
-  #nextTo = new Int32Array(mostCorners);
-  #nextWeights = new Float64Array(mostCorners);
 
   constructor(rows: AttentionRows) {
     const { ns } = rows;
@@ -70,6 +75,9 @@ export class Surface {
       starts = begins;
     }
     this.#ns = Float64Array.from(order.filter((_, i) => starts[i]).map((row) => ns[row]));
+    const [grid] = this.#corners;
+    grid.count = grid.weights[0] = 1;
+    grid.to[0] = this.#values[0].length;
   }
 
   /**
@@ -79,10 +87,13 @@ export class Surface {
   at(chunk: number, cached: number, decodes: number, context: number, line: 0 | 1 = 0): number {
     const point = this.#point;
     if (point[0] !== chunk || point[1] !== cached || point[2] !== decodes) {
+      // The corners of the axes before the first one that differs are the same; the weights of two chunks depend on `cached`.
+      const isChunkSame = point[0] === chunk && (point[1] === cached || this.#corners[1].count === 1);
+      const first = isChunkSame ? (point[1] === cached ? 2 : 1) : 0;
       point[0] = chunk;
       point[1] = cached;
       point[2] = decodes;
-      this.#findCorners();
+      for (let axis = first; axis < last; axis++) this.#split(axis);
       for (const segment of this.segments) segment.high = segment.low;
     }
     const segment = this.segments[line];
@@ -97,84 +108,75 @@ export class Surface {
   #onSegments(context: number, segment: Segment): number {
     const values = this.#values[last];
     const times = this.#ns;
-    segment.low = Number.NEGATIVE_INFINITY;
-    segment.high = Number.POSITIVE_INFINITY;
-    segment.ns = segment.slope = 0;
+    const { from: froms, to: tos, weights, count } = this.#corners[last];
+    let low = Number.NEGATIVE_INFINITY;
+    let high = Number.POSITIVE_INFINITY;
+    let start = 0;
+    let slope = 0;
     let sum = 0;
     let isMeasured = false;
     let offset = 0;
-    for (let k = 0; k < this.#corners; k++) {
-      const from = this.#from[k];
-      const to = this.#to[k];
-      const weight = this.#weights[k];
+    for (let k = 0; k < count; k++) {
+      const from = froms[k];
+      const to = tos[k];
+      const weight = weights[k];
       if (to - from === 1 || context <= values[from]) {
         sum += weight * times[from];
-        segment.ns += weight * times[from];
+        start += weight * times[from];
         if (to - from > 1) {
-          segment.high = Math.min(segment.high, values[from]);
+          high = Math.min(high, values[from]);
           if (context === values[from]) isMeasured = true;
         }
         continue;
       }
       const i = bracket(values, from, to, context, from + offset);
       offset = i - from;
-      const slope = (times[i + 1] - times[i]) / (values[i + 1] - values[i]);
+      const own = (times[i + 1] - times[i]) / (values[i + 1] - values[i]);
       const isEnd = context === values[i + 1];
       if (isEnd || context === values[i]) isMeasured = true;
-      sum += weight * (isEnd ? times[i + 1] : times[i] + slope * (context - values[i]));
-      segment.ns += weight * (times[i] - slope * values[i]);
-      segment.slope += weight * slope;
+      sum += weight * (isEnd ? times[i + 1] : times[i] + own * (context - values[i]));
+      start += weight * (times[i] - own * values[i]);
+      slope += weight * own;
       const isBeyond = context > values[i + 1];
-      segment.low = Math.max(segment.low, values[isBeyond ? i + 1 : i]);
-      if (!isBeyond) segment.high = Math.min(segment.high, values[i + 1]);
+      low = Math.max(low, values[isBeyond ? i + 1 : i]);
+      if (!isBeyond) high = Math.min(high, values[i + 1]);
     }
-    return isMeasured || segment.slope === 0 ? sum : segment.ns + segment.slope * context;
+    segment.low = low;
+    segment.high = high;
+    segment.ns = start;
+    segment.slope = slope;
+    return isMeasured || slope === 0 ? sum : start + slope * context;
   }
 
-  /** Follows the first three axes; each doubles the corners where the point is between two of its values. */
-  #findCorners(): void {
-    this.#corners = 1;
-    this.#from[0] = 0;
-    this.#to[0] = this.#values[0].length;
-    this.#weights[0] = 1;
-    for (let axis = 0; axis < last; axis++) this.#split(axis);
-  }
-
+  /** Follows one axis: a corner becomes two where the point is between two of its values. */
   #split(axis: number): void {
     const values = this.#values[axis];
     const starts = this.#starts[axis + 1];
     const value = this.#point[axis];
-    const nextFrom = this.#nextFrom;
-    const nextTo = this.#nextTo;
-    const nextWeights = this.#nextWeights;
+    const corners = this.#corners[axis];
+    const next = this.#corners[axis + 1];
     let count = 0;
     let offset = 0;
-    for (let k = 0; k < this.#corners; k++) {
-      const from = this.#from[k];
-      const to = this.#to[k];
-      const weight = this.#weights[k];
+    for (let k = 0; k < corners.count; k++) {
+      const from = corners.from[k];
+      const to = corners.to[k];
+      const weight = corners.weights[k];
       const isBefore = to - from === 1 || value <= values[from];
       const low = isBefore ? from : bracket(values, from, to, value, from + offset);
       offset = low - from;
       const high = isBefore || value === values[low] ? 0 : this.#highWeight(axis, values[low], values[low + 1], value);
       if (high !== 1) {
-        nextFrom[count] = starts[low];
-        nextTo[count] = starts[low + 1];
-        nextWeights[count++] = weight * (1 - high);
+        next.from[count] = starts[low];
+        next.to[count] = starts[low + 1];
+        next.weights[count++] = weight * (1 - high);
       }
       if (high !== 0) {
-        nextFrom[count] = starts[low + 1];
-        nextTo[count] = starts[low + 2];
-        nextWeights[count++] = weight * high;
+        next.from[count] = starts[low + 1];
+        next.to[count] = starts[low + 2];
+        next.weights[count++] = weight * high;
       }
     }
-    this.#corners = count;
-    this.#nextFrom = this.#from;
-    this.#nextTo = this.#to;
-    this.#nextWeights = this.#weights;
-    this.#from = nextFrom;
-    this.#to = nextTo;
-    this.#weights = nextWeights;
+    next.count = count;
   }
 
   /** The weight of the higher of two values. */
