@@ -185,7 +185,7 @@ export abstract class Serving<Runner extends StepRunner> {
     if (id >= warmup) this.beginMetrics(nowNs);
     const batch = this.arrivals.batchOf(id);
     batch.sent(id - batch.firstId, nowNs);
-    this.series.add("arrivals", nowNs, 1);
+    this.series.add(this.series.counts.arrivals, nowNs, 1);
     if (this.#network) this.#messages.send(Message.toRouter, id, nowNs + this.#network.toRouterNs);
     else this.#route(id, nowNs);
   }

@@ -47,6 +47,10 @@ export class TimeSeries {
   count = 0;
   /** From `startNs` to the last sample of the levels. */
   #sampledNs: Nanos = 0;
+  /** The interval of the last event, and its limits from `startNs` on: most events are in the same one, which costs no division. */
+  #interval = 0;
+  #intervalFrom: Nanos = 0;
+  #intervalTo: Nanos = 0;
   readonly levels: Readonly<Record<LevelName, Float64Array>> = columns(levelNames);
   readonly counts: Readonly<Record<CountName, Float64Array>> = columns(countNames);
 
@@ -54,7 +58,7 @@ export class TimeSeries {
   begin(nowNs: Nanos): void {
     this.startNs = nowNs;
     this.intervalNs = firstIntervalNs;
-    this.count = this.#sampledNs = 0;
+    this.count = this.#sampledNs = this.#intervalTo = 0;
     for (const column of [...Object.values(this.levels), ...Object.values(this.counts)]) column.fill(0);
   }
 
@@ -81,12 +85,12 @@ export class TimeSeries {
     const to = toNs - startNs;
     let at = Math.max(0, fromNs - startNs);
     if (to <= at) return;
-    this.#reach(to);
     if (to > this.#sampledNs) this.#sampledNs = to;
-    const { intervalNs } = this;
+    // Before the first interval is found: intervals may be merged.
+    if (to > this.#intervalTo) this.#reach(to);
     while (at < to) {
-      const i = Math.floor(at / intervalNs);
-      const end = Math.min(to, (i + 1) * intervalNs);
+      const i = this.#intervalAt(at);
+      const end = Math.min(to, this.#intervalTo);
       const length = end - at;
       const { waiting, running, freeBlocks, privateBlocks, idleBlocks, heldBlocks, busy } = this.levels;
       waiting[i] += levels.waiting * length;
@@ -100,22 +104,20 @@ export class TimeSeries {
     }
   }
 
-  /** Adds `count` to a counter at time `nowNs`. */
-  add(name: CountName, nowNs: Nanos, count: number): void {
-    if (count === 0) return;
-    const at = nowNs - this.startNs;
-    this.#reach(at + 1);
-    this.counts[name][Math.floor(at / this.intervalNs)] += count;
+  /** Adds `count` to one of `counts` at time `nowNs`. */
+  add(counts: Float64Array, nowNs: Nanos, count: number): void {
+    if (count !== 0) counts[this.#intervalAt(nowNs - this.startNs)] += count;
   }
 
   /** Adds `count` steps that each computed and generated so many tokens; step i ended at `endsNs[i]`. */
   addSteps(endsNs: Float64Array, count: number, computedTokens: number, generatedTokens: number): void {
-    const { startNs } = this;
-    this.#reach(endsNs[count - 1] - startNs + 1);
-    const { intervalNs, counts } = this;
+    const { startNs, counts } = this;
+    // Before the first interval is found: intervals may be merged.
+    const lastAt = endsNs[count - 1] - startNs;
+    if (lastAt >= this.#intervalTo) this.#reach(lastAt + 1);
     for (let step = 0; step < count; ) {
-      const i = Math.floor((endsNs[step] - startNs) / intervalNs);
-      const intervalEndNs = startNs + (i + 1) * intervalNs;
+      const i = this.#intervalAt(endsNs[step] - startNs);
+      const intervalEndNs = startNs + this.#intervalTo;
       const first = step;
       // Most repetitions of a step are in one interval.
       if (endsNs[count - 1] < intervalEndNs) step = count;
@@ -128,6 +130,17 @@ export class TimeSeries {
     }
   }
 
+  /** The interval that contains this time, from `startNs` on. */
+  #intervalAt(at: Nanos): number {
+    if (at >= this.#intervalFrom && at < this.#intervalTo) return this.#interval;
+    this.#reach(at + 1);
+    const { intervalNs } = this;
+    this.#interval = Math.floor(at / intervalNs);
+    this.#intervalFrom = this.#interval * intervalNs;
+    this.#intervalTo = this.#intervalFrom + intervalNs;
+    return this.#interval;
+  }
+
   /** Extends the series to `lengthNs` after its start. */
   #reach(lengthNs: Nanos): void {
     while (lengthNs > this.intervalNs * maxIntervals) this.#merge();
@@ -138,6 +151,7 @@ export class TimeSeries {
   /** Doubles the interval length: each two intervals are merged. */
   #merge(): void {
     this.intervalNs *= 2;
+    this.#intervalTo = 0;
     for (const column of [...Object.values(this.levels), ...Object.values(this.counts)]) {
       for (let i = 0; i < maxIntervals / 2; i++) column[i] = column[2 * i] + column[2 * i + 1];
       column.fill(0, maxIntervals / 2);

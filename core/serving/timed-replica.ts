@@ -288,7 +288,7 @@ export class TimedReplica {
       batch.outcomes.refused[row] = 1;
       if (id >= this.cache.countFrom) this.refusals.set(refused, (this.refusals.get(refused) ?? 0) + 1);
     }
-    series.add(refused === undefined ? "finished" : "refused", nowNs, 1);
+    series.add(refused === undefined ? series.counts.finished : series.counts.refused, nowNs, 1);
     observer?.ended?.(sequence, this.number, nowNs, refused);
     ended(batch, row, nowNs);
   }
@@ -331,19 +331,19 @@ export class TimedReplica {
     const { lookupTokens, hitTokens, evictedBlocks, preemptions } = this.cache.counters;
     const reported = this.#reported;
     if (lookupTokens !== reported.lookupTokens) {
-      series.add("lookupTokens", nowNs, lookupTokens - reported.lookupTokens);
+      series.add(series.counts.lookupTokens, nowNs, lookupTokens - reported.lookupTokens);
       reported.lookupTokens = lookupTokens;
     }
     if (hitTokens !== reported.hitTokens) {
-      series.add("hitTokens", nowNs, hitTokens - reported.hitTokens);
+      series.add(series.counts.hitTokens, nowNs, hitTokens - reported.hitTokens);
       reported.hitTokens = hitTokens;
     }
     if (evictedBlocks !== reported.evictedBlocks) {
-      series.add("evictedBlocks", nowNs, evictedBlocks - reported.evictedBlocks);
+      series.add(series.counts.evictedBlocks, nowNs, evictedBlocks - reported.evictedBlocks);
       reported.evictedBlocks = evictedBlocks;
     }
     if (preemptions !== reported.preemptions) {
-      series.add("preemptions", nowNs, preemptions - reported.preemptions);
+      series.add(series.counts.preemptions, nowNs, preemptions - reported.preemptions);
       reported.preemptions = preemptions;
     }
   }
