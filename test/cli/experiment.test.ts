@@ -65,7 +65,7 @@ beforeAll(async () => {
       documents[name] = schema.parse(await json(newFolder(), ["experiment", name]));
   };
   await Promise.all([work(), work()]);
-}, 120_000);
+}, 300_000);
 
 const ratio = (name: Name, of: string) => {
   const found = documents[name].headlines.find((headline) => headline.ratio === of);

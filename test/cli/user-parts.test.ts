@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, expect, test } from "vitest";
-import { ended, json, kvlab, newFolder, refusal, start } from "./program.ts";
+import { ended, fromSource, json, kvlab, newFolder, refusal, start } from "./program.ts";
 
 // Allocators, schedulers, routers, cost models and trace readers from a file.
 
@@ -251,7 +251,8 @@ test("kvlab init writes a plug-in of each kind, which satisfies its laws and com
   const folder = newFolder();
   const parts = ["scheduler", "allocator", "router", "cost", "index"];
   for (const template of [...parts, "policy", "reader"]) {
-    const { code, stderr } = await ended(start(folder, ["init", template, `my-${template}`]));
+    // From source, because the built program has no type declarations, with which the files are compiled below.
+    const { code, stderr } = await ended(start(folder, ["init", template, `my-${template}`], {}, fromSource()));
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
   }
   for (const part of parts) {
