@@ -1,5 +1,6 @@
-import { InputError } from "../core/errors.ts";
+import { assert, InputError } from "../core/errors.ts";
 import { headOf, readTrace, type Trace } from "../core/trace/trace.ts";
+import { BatchStore } from "./batch-store.ts";
 import { throwIfInterrupted, yieldToEvents } from "./control.ts";
 
 /** Requests, tokens and times of a whole trace. */
@@ -22,14 +23,12 @@ export interface TraceReader {
   read(): AsyncIterable<Trace>;
 }
 
-/** Batches of at most this size in total are kept for later passes; larger traces are read again. */
-const mostKeptBytes = 128 * 2 ** 20;
 /** About the size of a request's columns without its keys. */
 const bytesPerRequest = 64;
 
 /**
  * A trace as batches, which are read in one pass or in several. Memory contains one batch at a time, unless the whole trace is
- * small or was requested by `whole`.
+ * small or was requested by `whole`. Later passes read a `BatchStore`.
  */
 export class TraceStream {
   readonly name: string;
@@ -39,10 +38,11 @@ export class TraceStream {
   readonly #limit: number;
   readonly #signal: AbortSignal | undefined;
   #totals: TraceTotals | undefined;
-  /** All batches, if they are in memory. */
-  #kept: readonly Trace[] | undefined;
-  /** The batches of the present pass, if they are kept. */
-  #keeping: Trace[] | undefined;
+  #hasNamespaces = false;
+  /** The trace, if it is in memory as one batch. */
+  #whole: Trace | undefined;
+  /** All batches, if they are kept. */
+  #kept: BatchStore<Trace> | undefined;
   /** A pass that `head` has begun, and its first batch. */
   #begun: { readonly head: Trace; readonly rest: AsyncGenerator<Trace> } | undefined;
 
@@ -58,8 +58,14 @@ export class TraceStream {
   /** A trace that is in memory. */
   static of(trace: Trace, { name, files, format }: Omit<TraceReader, "read">): TraceStream {
     const stream = new TraceStream({ name, files, format, read: () => asynchronous([trace]) });
-    stream.#keep([trace]);
+    stream.#keep(trace);
     return stream;
+  }
+
+  /** Name, files and format. */
+  get label(): Omit<TraceReader, "read"> {
+    const { name, files, format } = this;
+    return { name, files, format };
   }
 
   /** Totals of the trace; undefined before the end of the first pass. */
@@ -67,14 +73,20 @@ export class TraceStream {
     return this.#totals;
   }
 
-  /** Whether all batches so far are in memory, so that another pass reads no file. */
-  get isInMemory(): boolean {
-    return this.#kept !== undefined || this.#keeping !== undefined;
+  /** Whether the trace is in memory as one batch. */
+  get isWhole(): boolean {
+    return this.#whole !== undefined;
+  }
+
+  /** Whether a request has a namespace; known after the first pass. */
+  get hasNamespaces(): boolean {
+    return this.#hasNamespaces;
   }
 
   /** The first batch. @throws InputError if the trace has no requests */
   async head(): Promise<Trace> {
-    if (this.#kept) return this.#kept[0];
+    if (this.#whole) return this.#whole;
+    if (this.#kept) return this.#kept.read().next().value!;
     if (this.#begun) return this.#begun.head;
     const rest = this.#limited();
     const { value, done } = await rest.next();
@@ -83,30 +95,46 @@ export class TraceStream {
     return value;
   }
 
-  /** All batches in order. `keeps`: another pass follows, so that the batches of a small trace are kept. */
+  /** Reads all batches, which are kept for later passes. `advance` is called with the requests of a batch. */
+  async count(advance: (requests: number) => void = () => {}): Promise<TraceTotals> {
+    if (this.#totals === undefined) for await (const { requestCount } of this.batches(true)) advance(requestCount);
+    assert(this.#totals !== undefined, "a pass ended without totals");
+    return this.#totals;
+  }
+
+  /** All batches in order. `keeps`: they are kept for later passes. */
   async *batches(keeps = false): AsyncGenerator<Trace> {
+    if (this.#whole) {
+      yield this.#whole;
+      return;
+    }
     if (this.#kept) {
-      yield* this.#kept;
+      for (const batch of this.#kept.read()) {
+        await yieldToEvents(this.#signal);
+        yield batch;
+      }
       return;
     }
     const counted = new Totals();
-    let bytes = 0;
-    this.#keeping = keeps ? [] : undefined;
-    for await (const batch of this.#pass()) {
-      counted.add(batch);
-      // A view keeps its whole buffer in memory.
-      bytes += batch.keys.buffer.byteLength + batch.requestCount * bytesPerRequest;
-      if (bytes > mostKeptBytes) this.#keeping = undefined;
-      this.#keeping?.push(batch);
-      yield batch;
+    const kept = keeps ? new BatchStore<Trace>() : undefined;
+    try {
+      for await (const batch of this.#pass()) {
+        counted.add(batch);
+        this.#hasNamespaces ||= batch.optional.namespace !== undefined;
+        // A view keeps its whole buffer in memory.
+        kept?.add(batch, batch.keys.buffer.byteLength + batch.requestCount * bytesPerRequest);
+        yield batch;
+      }
+      this.#totals = counted.totals();
+      this.#kept = kept;
+    } finally {
+      if (this.#kept !== kept) kept?.close();
     }
-    this.#totals = counted.totals();
-    this.#kept = this.#keeping;
   }
 
   /** The trace in memory: for runs that need its end before their beginning. `advance` is called with the requests of a batch. */
   async whole(advance: (requests: number) => void = () => {}): Promise<Trace> {
-    if (this.#kept?.length === 1) return this.#kept[0];
+    if (this.#whole) return this.#whole;
     const { files, format } = this;
     const batches = async function* (stream: TraceStream) {
       for await (const batch of stream.batches()) {
@@ -115,21 +143,23 @@ export class TraceStream {
       }
     };
     const trace = await readTrace({ files, format, batches: () => batches(this) });
-    this.#keep([trace]);
+    this.#keep(trace);
     return trace;
   }
 
-  /** Ends a pass that `head` has begun. */
+  /** Ends a pass that `head` has begun, and removes what was kept. */
   async close(): Promise<void> {
     await this.#begun?.rest.return(undefined);
     this.#begun = undefined;
+    this.#kept?.close();
   }
 
-  #keep(batches: readonly Trace[]): void {
+  #keep(trace: Trace): void {
     const counted = new Totals();
-    for (const batch of batches) counted.add(batch);
+    counted.add(trace);
     this.#totals = counted.totals();
-    this.#kept = batches;
+    this.#hasNamespaces = trace.optional.namespace !== undefined;
+    this.#whole = trace;
   }
 
   async *#pass(): AsyncGenerator<Trace> {

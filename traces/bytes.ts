@@ -151,11 +151,11 @@ class StandardInput {
   async copied(signal: AbortSignal | undefined): Promise<{ readonly fd: number; readonly bytes: number }> {
     if (this.#copy) return this.#copy;
     const source = this.open(false, signal);
-    const fd = temporaryFile();
+    const fd = temporaryFile("standard input");
     const chunk = new Uint8Array(1 << 20);
     let bytes = 0;
     for (let count = await source.read(chunk); count > 0; count = await source.read(chunk)) {
-      for (let at = 0; at < count; ) at += written(fd, chunk.subarray(at, count));
+      writeTemporary("standard input", fd, chunk.subarray(0, count));
       bytes += count;
     }
     this.#copy = { fd, bytes };
@@ -195,14 +195,20 @@ class StandardInput {
 
 const standardInput = new StandardInput();
 
-const unwritable = (error: unknown) => {
+const unwritable = (what: string, error: unknown) => {
   const { code, message } = error as NodeJS.ErrnoException;
-  return new InputError(`standard input: cannot be copied to a file in ${tmpdir()} (${code ?? message})`);
+  return new InputError(`${what}: cannot be copied to a file in ${tmpdir()} (${code ?? message})`);
 };
 
-/** The descriptor of an open file without a name. */
-function temporaryFile(): number {
-  const path = join(tmpdir(), `kvlab-standard-input-${process.pid}`);
+let temporaryFiles = 0;
+
+/**
+ * The descriptor of an open file without a name, for a copy of `what`: no file is left, however the process ends.
+ *
+ * @throws InputError if it cannot be created
+ */
+export function temporaryFile(what: string): number {
+  const path = join(tmpdir(), `kvlab-${what.replaceAll(" ", "-")}-${process.pid}-${++temporaryFiles}`);
   try {
     rmSync(path, { force: true });
     const fd = openSync(path, "wx+", 0o600);
@@ -214,14 +220,15 @@ function temporaryFile(): number {
     }
     return fd;
   } catch (error) {
-    throw unwritable(error);
+    throw unwritable(what, error);
   }
 }
 
-function written(fd: number, bytes: Uint8Array): number {
+/** Appends bytes to a temporary file. @throws InputError if they cannot be written */
+export function writeTemporary(what: string, fd: number, bytes: Uint8Array): void {
   try {
-    return writeSync(fd, bytes);
+    for (let at = 0; at < bytes.length; ) at += writeSync(fd, bytes, at);
   } catch (error) {
-    throw unwritable(error);
+    throw unwritable(what, error);
   }
 }

@@ -1,6 +1,5 @@
 import { counted, grouped } from "../../core/counted.ts";
-import type { Row } from "../../lab/compare/compare-served.ts";
-import type { Input } from "../../lab/input.ts";
+import type { Row, ServedComparison } from "../../lab/compare/compare-served.ts";
 import { approximate, duration, percent, ratio } from "../../lab/output/numbers.ts";
 import type { RunReport } from "../../lab/output/report.ts";
 import { backendOf, deviceText } from "../../lab/run/target.ts";
@@ -11,7 +10,7 @@ import { aligned, colors, wrapped } from "../output/table.ts";
  * Two tables with a row for each timed run: the differing options with hit ratio, latency and throughput, and with the load that
  * was served. The best of each column is marked, among the rows that serve all requests.
  */
-export function servedTable(input: Input, rows: readonly Row[]): string {
+export function servedTable(input: ServedComparison["input"], rows: readonly Row[]): string {
   const names = columns.filter(({ of, always }) => always?.(rows) ?? differs(rows, of));
   return [
     wrapped(heading(input, rows[0].report), 0),
@@ -23,7 +22,7 @@ export function servedTable(input: Input, rows: readonly Row[]): string {
   ].join("\n\n");
 }
 
-function heading(input: Input, { simulation, engine, trace, target }: RunReport): string {
+function heading(input: ServedComparison["input"], { simulation, engine, trace, target }: RunReport): string {
   const where = simulation
     ? `${simulation.model} on ${simulation.gpu}`
     : `${engine!.model} on ${deviceText(backendOf(target), engine!.threads)}`;

@@ -36,7 +36,7 @@ export interface RequestView {
 /** All requests in order of arrival; for offline policies. */
 export interface FutureView {
   /** Content ids of the blocks of all prompts. */
-  readonly blocks: BlockColumns;
+  readonly blocks: Pick<BlockColumns, "blockTokens" | "keys" | "start" | "promptBlocks" | "distinct">;
   /** Number of requests. */
   readonly requestCount: number;
   /** By request: prompt blocks that can be hits under the rules; 0 if it will be refused. */

@@ -37,6 +37,8 @@ export interface CacheConfig {
   readonly seed: number;
   /** Another hash than the default; tests force collisions with it. */
   readonly hash?: ChainHash;
+  /** For offline policies; by default the first trace that is fed, which must then be the whole one. */
+  readonly future?: FutureView | undefined;
   /** Requests come from more than one namespace; the replay determines it from the trace. */
   readonly namespaces?: boolean;
 }
@@ -83,8 +85,8 @@ export function checkAllocator(allocator: AllocatorPlugin, rules: Pick<Rules, "f
     );
 }
 
-/** Creates a cache. `future` is read by offline policies. */
-export function createCache(config: CacheConfig, log?: EventLog, future?: FutureView): KvCache {
+/** Creates a cache. `future` is read by offline policies; by default it is that of the configuration. */
+export function createCache(config: CacheConfig, log?: EventLog, future = config.future): KvCache {
   const { index, eviction, allocator, blockTokens } = config;
   const blocks = eviction.unlimited ? undefined : config.blocks;
   if (blocks !== undefined && !(Number.isSafeInteger(blocks) && blocks > 0)) {

@@ -92,8 +92,8 @@ export class CacheReplay {
   }
 
   /**
-   * Replays rows `[from, to)` of a trace or batch. All rows are fed in order. Policies that read the future see the first trace
-   * or batch only; with them it must be the whole trace.
+   * Replays rows `[from, to)` of a trace or batch. All rows are fed in order. Policies that read the future without `future` see
+   * the first trace or batch only; with them it must be the whole trace.
    */
   feed(trace: Trace, blocks?: BlockColumns, from = 0, to = trace.requestCount): void {
     if (this.#current?.trace !== trace) {
@@ -177,7 +177,7 @@ export class CacheReplay {
   #start(trace: Trace, blocks: BlockColumns): Replica {
     const config = this.#config;
     this.#log = config.events ? new EventLog() : undefined;
-    const future: FutureView = {
+    const future: FutureView = config.future ?? {
       blocks,
       requestCount: trace.requestCount,
       get usableBlocks() {

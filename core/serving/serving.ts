@@ -82,7 +82,7 @@ export abstract class Serving<Runner extends StepRunner> {
     return this.#prefilled?.transfers;
   }
 
-  /** Adds requests. Policies that read the future read the first trace only, so that it must then be the whole one. */
+  /** Adds requests. Policies that read the future without `future` read the first trace only, which must then be the whole one. */
   feed(trace: Trace, blocks?: BlockColumns): void {
     const columns = blocks ?? (this.#keys ??= blockKeysFor(this.#config, trace.unitTokens)).of(trace);
     if (this.replicas.length === 0) this.#createReplicas(trace, columns);
@@ -282,7 +282,7 @@ export abstract class Serving<Runner extends StepRunner> {
 
   #createReplicas(trace: Trace, blocks: BlockColumns): void {
     const config = this.#config;
-    const future: FutureView = {
+    const future: FutureView = config.future ?? {
       blocks,
       requestCount: trace.requestCount,
       get usableBlocks() {

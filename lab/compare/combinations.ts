@@ -8,14 +8,17 @@ import type {
 import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
 import { blockKeysFor, rulesFor } from "../../core/replica/compose.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
+import type { Trace } from "../../core/trace/trace.ts";
 import { belady, unbounded } from "../../policies/eviction/index.ts";
 import { blockTrie, hashTable } from "../../policies/index/index.ts";
 import type { Preset } from "../../policies/preset.ts";
 import { evictionRegistry, indexRegistry } from "../../policies/registry.ts";
 import type { Input } from "../input.ts";
+import { BlockStream } from "../run/block-stream.ts";
 import { blocksOf, type Capacity } from "../run/capacity.ts";
 import { evictionOf, indexOf, type Parts, partsOf, pluginNamed, presetOf } from "../run/configuration.ts";
 import type { Target } from "../run/target.ts";
+import type { TraceStream } from "../trace-stream.ts";
 import type { Configuration } from "./comparison.ts";
 
 /** Values of reuse rules; every combination of them is run. */
@@ -202,7 +205,42 @@ function ruleCombinations(lists: RuleLists): RuleChoice[] {
   return combinations;
 }
 
-/** The content ids of the trace's blocks, computed once for all configurations in which they are equal. */
+/** Equal for configurations in which the content ids of a trace are equal. */
+function contentOf({ index, rules }: Pick<Parts, "index" | "rules">, blockTokens: number): string {
+  const rule = (name: RuleName) => rules[name] ?? index.defaults?.[name];
+  const all = (["collision", "cache-generated", "partial", "store-tail", "share"] as const).map(rule);
+  return [blockTokens, ...all, index.unit].join();
+}
+
+/** The blocks of a trace, computed and kept once for all configurations in which they are equal. */
+export class SharedBlocks {
+  readonly #stream: TraceStream;
+  readonly #loaded: ((batch: Trace) => Trace) | undefined;
+  readonly #all = new Map<string, BlockStream>();
+
+  /** `loaded` as in `BlockStream`. */
+  constructor(stream: TraceStream, loaded?: (batch: Trace) => Trace) {
+    this.#stream = stream;
+    this.#loaded = loaded;
+  }
+
+  async of(parts: Pick<Parts, "index" | "rules">, blockTokens: number): Promise<BlockStream> {
+    const key = contentOf(parts, blockTokens);
+    let blocks = this.#all.get(key);
+    if (!blocks) {
+      this.#all.set(key, (blocks = new BlockStream(this.#stream, { ...parts, blockTokens }, this.#loaded)));
+      await blocks.count();
+    }
+    return blocks;
+  }
+
+  /** Removes what was kept. */
+  close(): void {
+    for (const blocks of this.#all.values()) blocks.close();
+  }
+}
+
+/** The content ids of the blocks of a trace in memory, computed once for all configurations in which they are equal. */
 export class SharedBlockKeys {
   readonly #input: Input;
   readonly #computed = new Map<string, BlockColumns>();
@@ -212,9 +250,7 @@ export class SharedBlockKeys {
   }
 
   of(parts: Pick<Parts, "index" | "rules">, blockTokens: number): BlockColumns {
-    const rule = (name: RuleName) => parts.rules[name] ?? parts.index.defaults?.[name];
-    const rules = (["collision", "cache-generated", "partial", "store-tail", "share"] as const).map(rule);
-    const key = [blockTokens, ...rules, parts.index.unit].join();
+    const key = contentOf(parts, blockTokens);
     let blocks = this.#computed.get(key);
     if (!blocks) {
       const { trace } = this.#input;

@@ -1,25 +1,28 @@
 import { join } from "node:path";
-import { InputError } from "../../core/errors.ts";
-import type { BlockColumns } from "../../core/trace/content.ts";
+import { assert, InputError } from "../../core/errors.ts";
+import type { Trace } from "../../core/trace/trace.ts";
 import { evictionRegistry } from "../../policies/registry.ts";
 import { type Control, counting, Interrupted } from "../control.ts";
-import { type Input, opened, readingOf, type TraceChoice, type TraceReading } from "../input.ts";
+import { type Input, readingOf, streamed, type TraceChoice, type TraceReading } from "../input.ts";
 import { commandOf } from "../output/command-line.ts";
-import { type RunReport, runReport, traceReport } from "../output/report.ts";
-import { checkRunsFolder, claimRunDirectory } from "../output/run-directory.ts";
+import { type RunReport, runReport, streamReport } from "../output/report.ts";
+import { checkRunsFolder, claimRunDirectory, TemporaryFiles } from "../output/run-directory.ts";
 import { runId, saveRun } from "../output/save.ts";
-import { distinctPromptBlocks, inMemory } from "../run/block-stream.ts";
+import type { BlockStream } from "../run/block-stream.ts";
 import { blocksOf, type Capacity, defaultCapacity } from "../run/capacity.ts";
 import { blockTokensFor, checkMemory, deviceOf, type RunConfig, schedulerOptionsOn } from "../run/configuration.ts";
 import { checkWarmup, withLoad } from "../run/load.ts";
 import { engineCapacity, engineFrom, type RealEngine } from "../run/real-engine.ts";
-import { runReplay } from "../run/run.ts";
+import { onlyBatch, runReplay } from "../run/run.ts";
 import { checkServable } from "../run/run-engine.ts";
+import { discarded } from "../run/run-sink.ts";
+import { tablesIn, turnsFrom } from "../run/run-stream.ts";
 import type { Simulated } from "../run/simulated.ts";
 import { capacityFrom, simulatedFrom } from "../run/simulation.ts";
 import type { SimulationLists, SimulationOptions } from "../run/simulation-options.ts";
 import { isEngine } from "../run/target.ts";
-import { combinations, type PartLists, referenceParts, SharedBlockKeys, sizesIn } from "./combinations.ts";
+import { TraceStream, type TraceTotals } from "../trace-stream.ts";
+import { combinations, type PartLists, referenceParts, SharedBlocks, sizesIn } from "./combinations.ts";
 import type { Configuration } from "./comparison.ts";
 
 /** Every combination of the lists is one timed run. */
@@ -59,7 +62,7 @@ export interface ServedComparison {
     readonly interrupted?: { readonly runsDone: number; readonly of: number };
     readonly runs: readonly RunReport[];
   };
-  readonly input: Input;
+  readonly input: Pick<Input, "name" | "files" | "format">;
   readonly rows: readonly Row[];
 }
 
@@ -72,7 +75,7 @@ interface Planned {
   readonly configuration: Configuration;
   readonly load: SimulationOptions;
   readonly config: RunConfig;
-  readonly blocks: BlockColumns;
+  readonly blocks: BlockStream;
 }
 
 /**
@@ -89,47 +92,65 @@ export async function compareServed(source: TraceChoice, options: ServedComparis
   const configurations = await combinations(named);
   const loads = loadsOf(options);
   if (out !== undefined) await checkRunsFolder(out);
-  const read = await opened(source, options);
-  const input = { ...read, trace: withLoad(read.trace, loads[0]) };
-  checkWarmup(warmup, input.trace.requestCount);
-  const planned = await plan(input, options, configurations, loads);
-  const doing = isEngine(target) ? "serving" : "simulating";
-  const rows = await runAll(
-    input,
-    options,
-    planned,
-    counting(options, doing, input.trace.requestCount * planned.length),
-  );
-  if (rows.length === 0) throw new Interrupted();
-  const left = rows.length < planned.length ? { interrupted: { runsDone: rows.length, of: planned.length } } : {};
-  return { report: { schema: "compare/1", ...left, runs: rows.map(({ report }) => report) }, input, rows };
+  const read = await streamed(source, options);
+  const trace = needsWhole(options) ? withLoad(await read.whole(), loads[0]) : undefined;
+  const stream = trace ? TraceStream.of(trace, read) : read;
+  const shared = new SharedBlocks(stream, (batch) => trace ?? withLoad(batch, loads[0]));
+  try {
+    const totals = await stream.count(counting(options, `reading ${stream.name}`));
+    checkWarmup(warmup, totals.requests);
+    const input = { stream, shared, trace, totals };
+    const planned = await plan(input, options, configurations, loads);
+    const doing = isEngine(target) ? "serving" : "simulating";
+    const rows = await runAll(input, options, planned, counting(options, doing, totals.requests * planned.length));
+    if (rows.length === 0) throw new Interrupted();
+    const left = rows.length < planned.length ? { interrupted: { runsDone: rows.length, of: planned.length } } : {};
+    const report = { schema: "compare/1" as const, ...left, runs: rows.map(({ report }) => report) };
+    return { report, input: stream.label, rows };
+  } finally {
+    shared.close();
+    await read.close();
+  }
+}
+
+/** Whether the runs need the trace in memory: equal arrival times may be in several batches, and engines read tokens. */
+const needsWhole = ({ target = "sim", spread = "none" }: ServedComparisonOptions): boolean =>
+  isEngine(target) || spread !== "none";
+
+/** The trace of the runs. */
+interface ServedInput {
+  readonly stream: TraceStream;
+  readonly shared: SharedBlocks;
+  readonly totals: TraceTotals;
+  /** The trace in memory, if the runs need it. */
+  readonly trace: Trace | undefined;
 }
 
 /** All runs, checked before the first one starts. */
 async function plan(
-  input: Input,
+  { stream, shared, totals, trace }: ServedInput,
   options: ServedComparisonOptions,
   configurations: readonly Configuration[],
   loads: readonly SimulationOptions[],
 ): Promise<Planned[]> {
   const { target = "sim" } = options;
-  const { trace } = input;
-  const keys = new SharedBlockKeys(input);
-  const unit = blockTokensFor(trace, options.blockSize);
-  const distinctBlocks = distinctPromptBlocks(keys.of(referenceParts(options, configurations), unit));
+  const unit = blockTokensFor(totals, options.blockSize);
+  const { distinctBlocks } = await shared.of(referenceParts(options, configurations), unit);
+  assert(distinctBlocks !== undefined, "the distinct blocks of a trace were not counted");
+  const turns = await turnsFrom(stream, options);
   const sizeOf = sizesIn(unit, distinctBlocks);
   const targets: { load: SimulationOptions; simulated?: Simulated; engine?: RealEngine }[] = [];
   for (const load of loads)
     targets.push(
       isEngine(target)
-        ? { load, engine: engineFrom({ ...load, target }, trace, targets[0]?.engine?.loaded) }
-        : { load, simulated: await simulatedFrom(load, trace) },
+        ? { load, engine: engineFrom({ ...load, target }, trace!, targets[0]?.engine?.loaded) }
+        : { load, simulated: await simulatedFrom(load, undefined, totals, turns) },
     );
   const planned: Planned[] = [];
   for (const configuration of configurations) {
     const { parts, blocksOf: preset } = configuration;
-    const blockTokens = blockTokensFor(trace, options.blockSize, preset);
-    const blocks = keys.of(parts, blockTokens);
+    const blockTokens = blockTokensFor(totals, options.blockSize, preset);
+    const blocks = await shared.of(parts, blockTokens);
     for (const given of options.blocks ?? [undefined])
       for (const { load, simulated, engine } of targets) {
         const schedulerOptions = {
@@ -158,7 +179,8 @@ async function plan(
         };
         checkMemory(config.blocks);
         if (engine) {
-          const blockCount = checkServable(trace, blocks, config, engine);
+          const { trace, blocks: columns } = await onlyBatch(blocks);
+          const blockCount = checkServable(trace, columns, config, engine);
           engine.backend.memory.checkFits({ config: engine.loaded.config, bits: engine.bits, blockCount, blockTokens });
         }
         planned.push({ configuration, load, config, blocks });
@@ -169,28 +191,32 @@ async function plan(
 
 /** Runs one after the other and saves each if `out` is given. If the signal is aborted, only complete runs are returned. */
 async function runAll(
-  input: Input,
+  { stream, totals }: ServedInput,
   options: ServedComparisonOptions,
   planned: readonly Planned[],
   advance: (requests: number) => void,
 ): Promise<Row[]> {
   const { out, events = false, signal } = options;
   const rows: Row[] = [];
-  const runOptions = { advance, keepSteps: out !== undefined, signal };
   for (const { configuration, load, config, blocks } of planned) {
+    const temporary = out === undefined ? undefined : new TemporaryFiles(out);
     try {
-      const run = await runReplay(inMemory(input.trace, blocks), config, runOptions);
+      const tables = temporary && !config.engine ? tablesIn(temporary, config) : undefined;
+      const sink = config.engine ? undefined : (tables ?? discarded);
+      const run = await runReplay(blocks, config, { advance, keepSteps: out !== undefined, sink, signal });
       if (run.simulation?.interrupted) return rows;
-      const report = runReport(traceReport(input), run);
+      const report = runReport(streamReport(stream, totals), run);
       if (out !== undefined) {
-        const directory = await claimRunDirectory(join(out, runId(input, report)));
+        const directory = await claimRunDirectory(join(out, runId(stream, report)));
         const command = commandOf(report, { ...load, ...readingOf(options), events }, configuration.ruleTexts);
-        await saveRun(directory, run, report, command, signal);
+        await saveRun(directory, run, report, command, signal, tables);
       }
       rows.push({ configuration, report });
     } catch (error) {
       if (error instanceof Interrupted) return rows;
       throw error;
+    } finally {
+      await temporary?.remove();
     }
   }
   return rows;

@@ -1,17 +1,20 @@
 import { join } from "node:path";
-import type { BlockColumns } from "../../core/trace/content.ts";
+import { assert } from "../../core/errors.ts";
 import { type Control, counting } from "../control.ts";
-import { type Input, opened, readingOf, type TraceChoice, type TraceReading } from "../input.ts";
+import { readingOf, streamed, type TraceChoice, type TraceReading } from "../input.ts";
 import { commandOf } from "../output/command-line.ts";
-import { type RunReport, runReport, traceReport } from "../output/report.ts";
-import { checkRunsFolder, claimRunDirectory } from "../output/run-directory.ts";
+import { type RunReport, runReport, streamReport } from "../output/report.ts";
+import { checkRunsFolder, claimRunDirectory, TemporaryFiles } from "../output/run-directory.ts";
 import { runId, saveRun } from "../output/save.ts";
-import { distinctPromptBlocks, inMemory } from "../run/block-stream.ts";
+import type { BlockStream } from "../run/block-stream.ts";
 import type { Capacity } from "../run/capacity.ts";
 import { blockTokensFor, checkMemory, type RunConfig } from "../run/configuration.ts";
 import { checkWarmup } from "../run/load.ts";
 import { runReplay } from "../run/run.ts";
-import { combinationsAndBounds, type PartLists, referenceParts, SharedBlockKeys, sizesIn } from "./combinations.ts";
+import { discarded } from "../run/run-sink.ts";
+import { tablesIn } from "../run/run-stream.ts";
+import type { TraceStream } from "../trace-stream.ts";
+import { combinationsAndBounds, type PartLists, referenceParts, SharedBlocks, sizesIn } from "./combinations.ts";
 import { type Comparison, type Configuration, defaultShares, type Metric } from "./comparison.ts";
 
 /** Every combination of the lists is replayed at every size, and so are its bounds. */
@@ -43,25 +46,42 @@ export interface ReplayComparison {
 
 /** Replays every combination and its bounds at every size. @throws InputError, Interrupted, PolicyError naming a plug-in's file */
 export async function compareReplays(source: TraceChoice, options: CompareOptions = {}): Promise<ReplayComparison> {
-  const { blocks: sizes = defaultShares, blockSize, warmup = 0, seed = 1, out } = options;
+  const { out } = options;
   const configurations = await combinationsAndBounds(options);
   if (out !== undefined) await checkRunsFolder(out);
-  const input = await opened(source, options);
-  const { trace } = input;
-  checkWarmup(warmup, trace.requestCount);
-  const keys = new SharedBlockKeys(input);
+  const stream = await streamed(source, options);
+  const shared = new SharedBlocks(stream);
+  try {
+    return await compareStream(stream, shared, configurations, options);
+  } finally {
+    shared.close();
+    await stream.close();
+  }
+}
+
+/** The same, over a trace that is read once and then, batch by batch, from what was kept. */
+async function compareStream(
+  stream: TraceStream,
+  shared: SharedBlocks,
+  configurations: readonly Configuration[],
+  options: CompareOptions,
+): Promise<ReplayComparison> {
+  const { blocks: sizes = defaultShares, blockSize, warmup = 0, seed = 1 } = options;
+  const totals = await stream.count(counting(options, `reading ${stream.name}`));
+  checkWarmup(warmup, totals.requests);
   // Capacities are counted in blocks of one size, even if the presets' sizes differ.
-  const blockTokens = blockTokensFor(trace, blockSize);
-  const distinctBlocks = distinctPromptBlocks(keys.of(referenceParts(options, configurations), blockTokens));
+  const blockTokens = blockTokensFor(totals, blockSize);
+  const { distinctBlocks } = await shared.of(referenceParts(options, configurations), blockTokens);
+  assert(distinctBlocks !== undefined, "the distinct blocks of a trace were not counted");
   const sizeOf = sizesIn(blockTokens, distinctBlocks);
   for (const { blocksOf: preset } of configurations)
-    for (const capacity of sizes) checkMemory(sizeOf(capacity, blockTokensFor(trace, blockSize, preset)));
-  const advance = counting(options, "comparing", trace.requestCount * runCount(configurations, sizes.length));
+    for (const capacity of sizes) checkMemory(sizeOf(capacity, blockTokensFor(totals, blockSize, preset)));
+  const advance = counting(options, "comparing", totals.requests * runCount(configurations, sizes.length));
   const reports: RunReport[] = [];
   const results: { configuration: Configuration; runs: RunReport[] }[] = [];
   for (const configuration of configurations) {
     const { parts, kind, blocksOf: preset } = configuration;
-    const presetBlockTokens = blockTokensFor(trace, blockSize, preset);
+    const presetBlockTokens = blockTokensFor(totals, blockSize, preset);
     const capacities = kind === "unlimited" ? (["unlimited"] as const) : sizes;
     const runs: RunReport[] = [];
     for (const capacity of capacities) {
@@ -74,32 +94,40 @@ export async function compareReplays(source: TraceChoice, options: CompareOption
         audit: options.audit ?? false,
         events: options.events ?? false,
       };
-      runs.push(await runOne(input, config, keys.of(parts, presetBlockTokens), configuration, options, advance));
+      const blocks = await shared.of(parts, presetBlockTokens);
+      runs.push(await runOne(stream, config, blocks, configuration, options, advance));
     }
     reports.push(...runs);
     results.push({ configuration, runs });
   }
   const metric = options.metric ?? defaultMetric(results);
-  const comparison = { input, distinctBlocks, blockTokens, results, capacities: sizes, metric };
+  const comparison = { input: stream.label, distinctBlocks, blockTokens, results, capacities: sizes, metric };
   return { report: { schema: "compare/1", runs: reports }, comparison };
 }
 
 /** Runs a configuration, and saves it if `out` is given. */
 async function runOne(
-  input: Input,
+  stream: TraceStream,
   config: RunConfig,
-  blocks: BlockColumns,
+  blocks: BlockStream,
   { ruleTexts }: Configuration,
   { out, events = false, signal, ...options }: CompareOptions,
   advance: (requests: number) => void,
 ): Promise<RunReport> {
-  const run = await runReplay(inMemory(input.trace, blocks), config, { advance, signal });
-  const report = runReport(traceReport(input), run);
-  if (out !== undefined) {
-    const directory = await claimRunDirectory(join(out, runId(input, report)));
-    await saveRun(directory, run, report, commandOf(report, { ...readingOf(options), events }, ruleTexts), signal);
+  const temporary = out === undefined ? undefined : new TemporaryFiles(out);
+  try {
+    const tables = temporary && tablesIn(temporary, config);
+    const run = await runReplay(blocks, config, { advance, signal, sink: tables ?? discarded });
+    const report = runReport(streamReport(stream, stream.totals!), run);
+    if (out !== undefined) {
+      const directory = await claimRunDirectory(join(out, runId(stream, report)));
+      const command = commandOf(report, { ...readingOf(options), events }, ruleTexts);
+      await saveRun(directory, run, report, command, signal, tables);
+    }
+    return report;
+  } finally {
+    await temporary?.remove();
   }
-  return report;
 }
 
 /** `token` for presets and for different block sizes, because blocks of different sizes are not comparable. */

@@ -32,7 +32,7 @@ export interface Configuration {
 
 /** The runs of a comparison by configuration. */
 export interface Comparison {
-  readonly input: Input;
+  readonly input: Pick<Input, "name" | "files" | "format">;
   readonly distinctBlocks: number;
   /** Block size in which capacities are counted; those of configurations may differ. */
   readonly blockTokens: number;

@@ -1,7 +1,8 @@
 import { grown } from "../../core/grown.ts";
 import { blockKeysFor, type CacheConfig } from "../../core/replica/compose.ts";
-import type { BlockColumns } from "../../core/trace/content.ts";
+import type { BlockColumns, BlockContents } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
+import { BatchStore } from "../batch-store.ts";
 import type { TraceStream } from "../trace-stream.ts";
 
 /** A batch of a trace with the content ids of its blocks. */
@@ -12,7 +13,7 @@ export interface BlockBatch {
 
 /** Batches of one trace, in order; every call begins at the first one. */
 export interface BlockBatches {
-  /** `keeps`: another call follows, so that the batches of a small trace are kept. */
+  /** `keeps`: another call follows, for which the batches are kept. */
   batches(keeps?: boolean): AsyncIterable<BlockBatch> | Iterable<BlockBatch>;
 }
 
@@ -26,7 +27,10 @@ export class BlockStream implements BlockBatches {
   readonly #config: Pick<CacheConfig, "index" | "rules" | "blockTokens">;
   readonly #loaded: (batch: Trace) => Trace;
   #distinctBlocks: number | undefined;
-  #kept: readonly BlockBatch[] | undefined;
+  /** The blocks of all batches, if they are kept. */
+  #kept: BatchStore<KeptBlocks> | undefined;
+  /** For partial matches, the tokens of all blocks. */
+  #contents: BlockContents | undefined;
 
   /** `loaded`: changes that the options of a run make to each batch. */
   constructor(
@@ -45,24 +49,61 @@ export class BlockStream implements BlockBatches {
     return this.#distinctBlocks;
   }
 
+  /** Reads all batches, which are kept for later passes. */
+  async count(): Promise<void> {
+    // With all batches read, it is known whether content ids depend on namespaces.
+    await this.#stream.count();
+    for await (const _ of this.batches(true));
+  }
+
   async *batches(keeps = false): AsyncGenerator<BlockBatch> {
     if (this.#kept) {
-      yield* this.#kept;
+      const kept = this.#kept.read();
+      for await (const batch of this.#stream.batches()) yield this.#restored(batch, kept.next().value!);
       return;
     }
+    const { isWhole, hasNamespaces } = this.#stream;
     const distinct = new DistinctBlocks();
-    let kept: BlockBatch[] | undefined = [];
-    const keys = blockKeysFor(this.#config, (await this.#stream.head()).unitTokens);
-    for await (const batch of this.#stream.batches(keeps)) {
-      const one = { trace: this.#loaded(batch), blocks: keys.of(batch) };
-      distinct.add(one.blocks);
-      if (!this.#stream.isInMemory) kept = undefined;
-      kept?.push(one);
-      yield one;
+    const kept = keeps ? new BatchStore<KeptBlocks>(isWhole ? Number.POSITIVE_INFINITY : undefined) : undefined;
+    const { unitTokens } = await this.#stream.head();
+    const keys = blockKeysFor(this.#config, unitTokens, { lateNamespaces: hasNamespaces });
+    try {
+      for await (const batch of this.#stream.batches(keeps)) {
+        const blocks = keys.of(batch);
+        distinct.add(blocks);
+        kept?.add(...keptBlocks(batch, blocks));
+        this.#contents = blocks.contents;
+        yield { trace: this.#loaded(batch), blocks };
+      }
+      this.#distinctBlocks = distinct.count;
+      this.#kept = kept;
+    } finally {
+      if (this.#kept !== kept) kept?.close();
     }
-    this.#distinctBlocks = distinct.count;
-    this.#kept = kept;
   }
+
+  /** Removes what was kept. */
+  close(): void {
+    this.#kept?.close();
+  }
+
+  #restored(batch: Trace, { keys = batch.keys, start = batch.keyStart, ...blocks }: KeptBlocks): BlockBatch {
+    const contents = this.#contents;
+    return { trace: this.#loaded(batch), blocks: { ...blocks, keys, start, ...(contents && { contents }) } };
+  }
+}
+
+/** The blocks of a batch, without columns that are those of the trace. */
+type KeptBlocks = Omit<BlockColumns, "keys" | "start" | "contents"> & Partial<Pick<BlockColumns, "keys" | "start">>;
+
+/** What is kept of the blocks of a batch, and its bytes. */
+function keptBlocks(batch: Trace, { contents: _, ...blocks }: BlockColumns): [KeptBlocks, number] {
+  const { keys, start, promptBlocks, plainKeys, tails, ...others } = blocks;
+  const own = keys === batch.keys ? {} : { keys, start };
+  const optional = { ...(plainKeys && { plainKeys }), ...(tails && { tails }) };
+  const columns = { ...own, promptBlocks, ...optional };
+  const bytes = Object.values(columns).reduce((sum, { byteLength }) => sum + byteLength, 0);
+  return [{ ...others, ...columns }, bytes];
 }
 
 /** Counts the distinct content ids among the blocks of all prompts, with one bit per content id. */

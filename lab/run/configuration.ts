@@ -253,7 +253,11 @@ export function checkMemory(blocks: number | undefined): void {
 }
 
 /** @throws InputError if the size is not a multiple of the trace's unit. */
-export function blockTokensFor({ unitTokens }: Trace, blockSize: number | undefined, preset?: Preset): number {
+export function blockTokensFor(
+  { unitTokens }: Pick<Trace, "unitTokens">,
+  blockSize: number | undefined,
+  preset?: Preset,
+): number {
   const size = blockSize ?? defaultBlockTokens(unitTokens, preset);
   if (size % unitTokens === 0) return size;
   throw new InputError(

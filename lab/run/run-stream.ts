@@ -2,8 +2,7 @@ import { basename, dirname, join, resolve } from "node:path";
 import { assert } from "../../core/errors.ts";
 import { Turns } from "../../core/serving/turns.ts";
 import type { Trace } from "../../core/trace/trace.ts";
-import { copyStandardInput } from "../../traces/bytes.ts";
-import { counting, throwIfInterrupted } from "../control.ts";
+import { counting } from "../control.ts";
 import { commandOf } from "../output/command-line.ts";
 import { machineReport, runReport, setupReport, streamReport } from "../output/report.ts";
 import { claimRunDirectory, TemporaryFiles } from "../output/run-directory.ts";
@@ -29,6 +28,7 @@ import { engineCapacity, engineFrom } from "./real-engine.ts";
 import { onlyBatch, type Run, runReplay, servedRequests } from "./run.ts";
 import { discarded } from "./run-sink.ts";
 import { capacityFrom, simulatedFrom } from "./simulation.ts";
+import type { SimulationOptions } from "./simulation-options.ts";
 import { isEngine } from "./target.ts";
 import type { StreamedRun, TargetOptions } from "./trace-run.ts";
 
@@ -53,31 +53,32 @@ export async function runStream(
   options: TargetOptions,
   preparation: Preparation,
 ): Promise<FinishedRun> {
-  const { parts, timeline } = preparation;
-  const { target, rules = {}, repeat, save, signal } = options;
+  const { parts } = preparation;
   const isWhole = preparation.isWhole === true || needsWhole(options, preparation);
   const reading = `reading ${stream.name}`;
-  if (!isWhole && isReadTwice(options, parts))
-    await copyStandardInput(stream.files, signal).catch((error: unknown) => {
-      throwIfInterrupted(signal);
-      throw error;
-    });
   const trace = isWhole ? withLoad(await stream.whole(counting(options, reading)), options) : undefined;
   const source = trace ? TraceStream.of(trace, stream) : stream;
   const head = trace ?? (await stream.head());
   const blockTokens = blockTokensFor(head, options.blockSize, parts.preset);
   const blocks = new BlockStream(source, { ...parts, blockTokens }, (batch) => trace ?? withLoad(batch, options));
   const count = async () => {
-    const advance = trace ? () => {} : counting(options, reading);
-    for await (const batch of blocks.batches(true)) {
-      turns?.add(batch.trace);
-      advance(batch.trace.requestCount);
-    }
+    if (!trace) await source.count(counting(options, reading));
+    await blocks.count();
   };
-  const turns = target === "sim" && options.loop === "closed" ? new Turns() : undefined;
-  const isCounted = options.live !== undefined || repeat !== undefined || readsArrivals(options);
-  if (isWhole || isCounted || turns) await count();
-  const input = { source, blocks, trace, turns, count };
+  try {
+    if (isWhole || parts.eviction.offline || isCountedFirst(options)) await count();
+    const { lengthsOnly = false } = head;
+    return await runInput({ source, blocks, trace, lengthsOnly, count }, options, preparation);
+  } finally {
+    blocks.close();
+  }
+}
+
+async function runInput(input: RunInput, options: TargetOptions, preparation: Preparation): Promise<FinishedRun> {
+  const { source, blocks, trace, lengthsOnly } = input;
+  const { parts, timeline } = preparation;
+  const { rules = {}, repeat, save, signal } = options;
+  const isWhole = trace !== undefined;
   const { config, player, isDefaultSize } = await configured(input, options, preparation);
 
   const temporary = save && new TemporaryFiles("as" in save ? dirname(save.as) : save.below);
@@ -117,7 +118,7 @@ export async function runStream(
       run,
       trace,
       traceName: source.name,
-      lengthsOnly: head.lengthsOnly ?? false,
+      lengthsOnly,
       series: run.simulation?.series,
       distinctBlocks,
       isDefaultSize,
@@ -130,14 +131,13 @@ export async function runStream(
   }
 }
 
-/** Whether a run needs the end of the trace before its beginning, or keeps something of every request. */
+/** Whether a run needs the trace in memory. */
 function needsWhole(
   { target, spread = "none", events }: TargetOptions,
-  { parts, operations, timeline }: Preparation,
+  { operations, timeline }: Preparation,
 ): boolean {
   return (
-    // Policies that read the future, and operations on the prompt of any request.
-    (parts.eviction.offline ?? false) ||
+    // Operations apply to the prompt of any request.
     spread !== "none" ||
     operations !== undefined ||
     isEngine(target) ||
@@ -147,18 +147,9 @@ function needsWhole(
   );
 }
 
-/** Whether a trace that is read batch by batch is read a second time. */
-function isReadTwice(options: TargetOptions, { eviction }: Parts): boolean {
-  const { target, blocks, capacity, live, repeat, loop } = options;
-  if (live !== undefined || repeat !== undefined || readsArrivals(options) || loop === "closed") return true;
-  if (hasReplicas(options)) return true;
-  if (blocks !== undefined) return typeof blocks === "object" && "share" in blocks;
-  return target === "cache" && capacity === undefined && !eviction.unlimited;
-}
-
-/** Whether there are several replicas. The prompts are read again at the end, to count the contents that several of them have. */
-const hasReplicas = ({ replicas = 1, dp = 1, prefillReplicas, decodeReplicas }: TargetOptions): boolean =>
-  Math.max(replicas, dp) > 1 || prefillReplicas !== undefined || decodeReplicas !== undefined;
+/** Whether all requests are read before the run, apart from a size that is a share of the distinct blocks. */
+const isCountedFirst = (options: TargetOptions): boolean =>
+  options.live !== undefined || options.repeat !== undefined || options.loop === "closed" || readsArrivals(options);
 
 interface Configured {
   readonly config: RunConfig;
@@ -173,21 +164,23 @@ interface RunInput {
   readonly blocks: BlockStream;
   /** The trace in memory, if the run needs it. */
   readonly trace: Trace | undefined;
-  /** In a simulated closed loop. */
-  readonly turns: Turns | undefined;
+  readonly lengthsOnly: boolean;
   /** Reads the whole trace, if a size depends on its distinct blocks. */
   count(): Promise<void>;
 }
 
 /** The configuration of the run. */
 async function configured(
-  { source, blocks, trace, turns, count }: RunInput,
+  { source, blocks, trace, count }: RunInput,
   options: TargetOptions,
   { parts, operations }: Preparation,
 ): Promise<Configured> {
   const { target, seed = 1, warmup = 0 } = options;
   if (source.totals) checkWarmup(warmup, source.totals.requests);
-  const simulated = target === "sim" ? await simulatedFrom(options, undefined, source.totals, turns) : undefined;
+  const simulated =
+    target === "sim"
+      ? await simulatedFrom(options, undefined, source.totals, await turnsFrom(source, options))
+      : undefined;
   const engine = isEngine(target) ? engineFrom({ ...options, target }, trace!) : undefined;
   const { blockTokens } = blocks;
   const schedulerOptions = schedulerOptionsOn(parts, deviceOf(simulated, engine));
@@ -213,13 +206,24 @@ async function configured(
   return { config, player, isDefaultSize: given === undefined && !unlimited };
 }
 
+/** The turns of a closed loop; undefined for an open one. */
+export async function turnsFrom(
+  stream: TraceStream,
+  { loop }: Pick<SimulationOptions, "loop">,
+): Promise<Turns | undefined> {
+  if (loop !== "closed") return undefined;
+  const turns = new Turns();
+  for await (const batch of stream.batches(true)) turns.add(batch);
+  return turns;
+}
+
 async function playerOf(operations: readonly Operation[], input: BlockStream): Promise<OperationsPlayer> {
   const { trace, blocks } = await onlyBatch(input);
   return new OperationsPlayer(operations, trace, blocks);
 }
 
 /** Tables that are written while the run proceeds; after a signal no temporary file may remain of a run with plug-in code. */
-function tablesIn(temporary: TemporaryFiles, { warmup = 0 }: RunConfig): RunTables {
+export function tablesIn(temporary: TemporaryFiles, { warmup = 0 }: RunConfig): RunTables {
   return new RunTables(warmup, (name) => (userCodeRuns() ? undefined : temporary.path(name)));
 }
 

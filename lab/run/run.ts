@@ -11,6 +11,7 @@ import { stopwatch } from "../../engine/clock.ts";
 import { type Control, Interrupted, yieldToEvents } from "../control.ts";
 import type { BlockBatch, BlockBatches } from "./block-stream.ts";
 import type { RunConfig } from "./configuration.ts";
+import { futureOf } from "./future.ts";
 import { runEngine } from "./run-engine.ts";
 import { runSimulation } from "./run-simulation.ts";
 import { discarded, type RunSink } from "./run-sink.ts";
@@ -93,16 +94,18 @@ function runner(
       const references = blockReferences(blocks, result.requests.finishedNs);
       return { result, simulation: result, blockReferences: references, wallMs };
     };
+  const withFuture = async () =>
+    config.eviction.offline ? { ...config, future: await futureOf(input, config) } : config;
   if (simulated) {
     const options = { ...served, slo: simulated.slo };
     return async (sink) => {
-      const simulation = await simulationConfig(config, simulated);
+      const simulation = await simulationConfig(await withFuture(), simulated);
       const { result, blockReferences, wallMs } = await runSimulation(input, simulation, { ...options, sink });
       return { result, simulation: result, blockReferences, wallMs };
     };
   }
   const slices = new Slices();
-  return async (sink) => await replayOnce(input, config, { slices, sink, advance, watch, signal });
+  return async (sink) => await replayOnce(input, await withFuture(), { slices, sink, advance, watch, signal });
 }
 
 /** The trace of a run that needs it as a whole. */
