@@ -158,8 +158,11 @@ describe("a reader of lengths", () => {
   });
 });
 
-/** Reads batches whose columns are views of arrays of 32 MB, and prints the largest resident memory, in kB, at the end. */
+/**
+ * Reads batches whose columns are views of arrays of 32 MB. The program prints its largest resident memory, in kB, at its end.
+ */
 const largeBatches = (count: number) => `
+process.on("exit", () => console.error(process.resourceUsage().maxRSS));
 export const reader = {
   name: "large-batches",
   open: () => ({
@@ -170,9 +173,9 @@ export const reader = {
         const one = () => Uint32Array.of(16);
         const columns = { inputTokens: one(), outputTokens: one(), maxOutputTokens: one(), keys };
         const rows = { arrivalNs: Float64Array.of(batch * 1e8), keyStart: Float64Array.of(0, 1) };
-        yield { unitTokens: 16, requestCount: 1, ...columns, ...rows, distinctKeys: 1, optional: {} };
+        const trace = { unitTokens: 16, requestCount: 1, ...columns, ...rows, distinctKeys: 1 };
+        yield { ...trace, optional: { parent: Int32Array.of(batch - 1) } };
       }
-      console.error(process.resourceUsage().maxRSS);
     },
   }),
 };
@@ -182,14 +185,23 @@ describe("memory does not grow with the number of batches", () => {
   const residentKb = async (count: number, args: readonly string[]) => {
     const run = newFolder();
     writeFileSync(join(run, "large.ts"), largeBatches(count));
-    const all = ["replay", "any", "--format", "./large.ts", "--blocks", "100", "--no-save", "--json", ...args];
-    const { code, stderr } = await kvlab(run, all);
+    const [command, ...others] = args;
+    const { code, stderr } = await kvlab(run, [command, "any", "--format", "./large.ts", "--json", ...others]);
     expect(code, stderr).toBe(0);
     return Number(stderr.trim().split("\n").at(-1));
   };
 
-  for (const args of [[], ["--target", "sim"], ["--target", "sim", "--replicas", "2"]])
-    test(`kvlab replay ${args.join(" ")}`, async () => {
+  const commands = [
+    "replay --no-save --blocks 100",
+    "replay --no-save --blocks 10% --eviction belady",
+    "replay --no-save --target sim",
+    "replay --no-save --target sim --replicas 2 --loop closed",
+    "compare --eviction lru --blocks 100",
+    "compare --eviction lru --target sim",
+  ];
+  for (const command of commands)
+    test(`kvlab ${command}`, async () => {
+      const args = command.split(" ");
       // 60 more batches have 1.9 GB.
       const [few, many] = [await residentKb(4, args), await residentKb(64, args)];
       expect(many - few).toBeLessThan(800_000);
