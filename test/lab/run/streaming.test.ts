@@ -5,6 +5,9 @@ import { afterAll, describe, expect, test } from "vitest";
 import { seededRandom } from "../../../core/random.ts";
 import { type Trace, TraceBuilder } from "../../../core/trace/trace.ts";
 import type { ReaderPlugin } from "../../../index.ts";
+import { compareReplays } from "../../../lab/compare/compare.ts";
+import { compareServed } from "../../../lab/compare/compare-served.ts";
+import { type Input, openTrace } from "../../../lab/input.ts";
 import { runTrace, streamTrace } from "../../../lab/run/run-trace.ts";
 import type { TargetOptions } from "../../../lab/run/trace-run.ts";
 import { presetRegistry, routerRegistry } from "../../../policies/registry.ts";
@@ -79,6 +82,9 @@ describe("a trace that is read batch by batch has the report of one in memory", 
     "with a policy that reads the future": { eviction: "belady", blocks: { blocks: 40 } },
     "with outputs that are cached": { rules: { "cache-generated": "true" }, blocks: { blocks: 40 } },
     "with partial hits": { index: "block-trie", rules: { partial: "copy" }, blockSize: 32, blocks: { blocks: 40 } },
+    "twice with partial hits": {
+      ...{ index: "block-trie", rules: { partial: "copy" }, blockSize: 32, blocks: { blocks: 40 }, repeat: 1 },
+    },
     "with a warm-up": { warmup: 20, target: "sim", slo: { ttftMs: 50 } },
     "run twice": { repeat: 1 },
     "at a rate": { target: "sim", rate: 30, blocks: { share: 0.2 } },
@@ -105,6 +111,28 @@ describe("a trace that is read batch by batch has the report of one in memory", 
 
   test("if only later requests have namespaces", () =>
     compareBoth({ blocks: { blocks: 60 } }, { lateNamespaces: true }));
+});
+
+describe("a comparison over a trace that is read batch by batch has the report of one in memory", () => {
+  const reports = async (compare: (source: string | Input, format: object) => Promise<{ readonly report: object }>) => {
+    const input = await openTrace(file, { format: reader(requests, { lateNamespaces: true }) });
+    const { report } = await compare(input, {});
+    for (const size of [1, 64]) {
+      const streamed = await compare(file, { format: reader(size, { lateNamespaces: true }) });
+      expect(comparable(streamed.report)).toBe(comparable(report));
+    }
+  };
+
+  test("with bounds", () =>
+    reports((source, format) => compareReplays(source, { ...format, eviction: ["lru", "fifo"], metric: "block" })));
+  test("of presets with block sizes of their own", () =>
+    reports((source, format) => compareReplays(source, { ...format, preset: ["vllm", "sglang", "lmdeploy"] })));
+  test("of simulations of several replicas", () =>
+    reports((source, format) =>
+      compareServed(source, { ...format, eviction: ["lru"], replicas: [1, 2], rate: [5, 50] }),
+    ));
+  test("of simulations in a closed loop", () =>
+    reports((source, format) => compareServed(source, { ...format, eviction: ["lru", "fifo"], loop: "closed" })));
 });
 
 describe("a run that is saved while it proceeds has the files of one that is saved at its end", () => {
