@@ -24,6 +24,8 @@ export class KvEventReader {
   /** Blocks of a cleared cache whose `evict` or `drop` follows; the event `cleared` covers them. */
   #cleared = 0;
   #events: KvEvent[] = [];
+  /** The last event, if the last call has kept it. */
+  #kept: KvEvent[] = [];
   /** The request that published the blocks of the last event. */
   #publisher = -1;
 
@@ -31,12 +33,15 @@ export class KvEventReader {
     this.#log = log;
   }
 
-  /** The events since the last call, in order. Consecutive blocks that one request publishes in a row are one event. */
-  take(): KvEvent[] {
+  /**
+   * The events since the last call, in order. Consecutive blocks that one request publishes in a row are one event. With
+   * `keepsLast`, the last event is returned by the next call, because further blocks may belong to it.
+   */
+  take(keepsLast = false): KvEvent[] {
     const { dropped, count } = this.#log;
     assert(this.#read >= dropped, "events were dropped before they were read");
-    this.#events = [];
-    this.#publisher = -1;
+    this.#events = this.#kept;
+    if (this.#kept.length === 0) this.#publisher = -1;
     for (const event of this.#log.events(this.#read - dropped, count)) {
       switch (event.name) {
         case "hit":
@@ -83,6 +88,7 @@ export class KvEventReader {
       this.#state.apply(event);
     }
     this.#read = dropped + count;
+    this.#kept = keepsLast ? this.#events.splice(-1) : [];
     return this.#events;
   }
 

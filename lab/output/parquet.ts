@@ -1,9 +1,9 @@
 import { rename } from "node:fs/promises";
 import { type ColumnSource, fileWriter, ParquetWriter, schemaFromColumnData } from "hyparquet-writer";
-import { EventLog } from "../../core/log/event-log.ts";
 import { eventNames } from "../../core/log/events.ts";
 import { countNames, levelNames, type TimeSeries } from "../../core/serving/time-series.ts";
 import { yieldToEvents } from "../control.ts";
+import type { LogStore } from "./log-store.ts";
 
 /** A column of a table; `rows` returns the values of the rows `[from, to)`. */
 export interface Column {
@@ -156,32 +156,21 @@ export async function writeSeries(file: TableFile, series: TimeSeries): Promise<
 }
 
 /** A row for each event in order, one replica after the other; fields that an event does not have are −1. */
-export async function writeEvents(file: TableFile, logs: readonly EventLog[]): Promise<void> {
-  const all = joined(logs);
-  const { kind, timeNs, request, block, key, value } = all.log.columns();
-  await writeTable(file, all.log.count, [
-    { name: "event", type: "STRING", rows: (from, to) => Array.from(kind.subarray(from, to), (k) => eventNames[k]) },
-    int64("timeNs", timeNs),
-    int32("request", request),
-    int32("block", block),
-    int64("key", key),
-    int32("value", value),
-    ...(logs.length > 1 ? [int32("replica", all.replica)] : []),
-  ]);
-}
-
-/** The logs of all replicas, one after the other. */
-function joined(logs: readonly EventLog[]): { readonly log: EventLog; readonly replica: Int32Array } {
-  const [first] = logs;
-  if (logs.length === 1) return { log: first, replica: new Int32Array(0) };
-  const log = new EventLog();
-  const replicas: number[] = [];
-  logs.forEach((each, replica) => {
-    const { kind, timeNs, request, block, key, value } = each.columns();
-    for (let i = 0; i < each.count; i++) {
-      log.add(kind[i], timeNs[i], request[i], block[i], key[i], value[i]);
-      replicas.push(replica);
+export async function writeEvents({ path, signal }: TableFile, logs: readonly LogStore[]): Promise<void> {
+  const table = new GrowingTable(() => path);
+  for (const [replica, log] of logs.entries())
+    for (const { kind, timeNs, request, block, key, value } of log.pieces()) {
+      const { length } = kind;
+      table.add(length, [
+        { name: "event", type: "STRING", rows: () => Array.from(kind, (k) => eventNames[k]) },
+        int64("timeNs", timeNs),
+        int32("request", request),
+        int32("block", block),
+        int64("key", key),
+        int32("value", value),
+        ...(logs.length > 1 ? [int32("replica", new Int32Array(length).fill(replica))] : []),
+      ]);
+      await yieldToEvents(signal);
     }
-  });
-  return { log, replica: Int32Array.from(replicas) };
+  await table.finish({ path, signal });
 }

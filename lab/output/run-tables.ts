@@ -1,8 +1,21 @@
 import { join } from "node:path";
+import type { EventLog } from "../../core/log/event-log.ts";
 import { type RequestResults, rowsOf } from "../../core/replica/replay.ts";
 import { never, type Outcomes } from "../../core/serving/outcomes.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
-import { boolean, type Column, GrowingTable, int32, int64, type Numbers, numbers, rowsPerGroup } from "./parquet.ts";
+import { writeKvEvents } from "./kv-event-lines.ts";
+import { LogStore } from "./log-store.ts";
+import {
+  boolean,
+  type Column,
+  GrowingTable,
+  int32,
+  int64,
+  type Numbers,
+  numbers,
+  rowsPerGroup,
+  writeEvents,
+} from "./parquet.ts";
 
 /**
  * The tables of requests and of steps of one run. Rows are added while the run proceeds and written to temporary files group by
@@ -12,12 +25,22 @@ export class RunTables {
   readonly #warmup: number;
   readonly #requests: GrowingTable;
   readonly #steps: GrowingTable;
+  readonly #logs: LogStore[] = [];
+  readonly #movesEvents: boolean;
   #requestCount = 0;
   #stepCount = 0;
 
-  /** `temporaryPath` returns the path of a temporary file; undefined: all rows stay in memory until `finish`. */
-  constructor(warmup: number, temporaryPath: (name: string) => string | undefined = () => undefined) {
+  /**
+   * `temporaryPath` returns the path of a temporary file; undefined: all rows stay in memory until `finish`. `movesEvents`: no other
+   * reader of the event logs needs earlier events.
+   */
+  constructor(
+    warmup: number,
+    temporaryPath: (name: string) => string | undefined = () => undefined,
+    { movesEvents = true } = {},
+  ) {
     this.#warmup = warmup;
+    this.#movesEvents = movesEvents;
     this.#requests = new GrowingTable(() => temporaryPath("requests.parquet"));
     this.#steps = new GrowingTable(() => temporaryPath("steps.parquet"));
   }
@@ -97,8 +120,22 @@ export class RunTables {
     this.#stepCount += count;
   }
 
-  /** Completes the files in this folder. */
-  async finish(folder: string, signal: AbortSignal | undefined): Promise<void> {
+  addEvents(replica: number, log: EventLog): void {
+    if (this.#movesEvents) this.#logOf(replica).add(log);
+  }
+
+  #logOf(replica: number): LogStore {
+    return (this.#logs[replica] ??= new LogStore());
+  }
+
+  /** Completes the files in this folder. `logs`: those of all replicas, if there are any. */
+  async finish(folder: string, logs: readonly EventLog[], signal: AbortSignal | undefined): Promise<void> {
+    const stores = logs.map((log, replica) => this.#logOf(replica).withRest(log));
+    if (stores.length > 0) {
+      await writeEvents({ path: join(folder, "events.parquet"), signal }, stores);
+      await writeKvEvents({ path: join(folder, "kv-events.jsonl"), signal }, stores);
+    }
+    for (const store of stores) store.close();
     await this.#requests.finish({ path: join(folder, "requests.parquet"), signal });
     await this.#steps.finish({ path: join(folder, "steps.parquet"), signal });
   }

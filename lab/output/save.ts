@@ -1,11 +1,10 @@
 import { createHash } from "node:crypto";
 import { basename, join } from "node:path";
 import { assert } from "../../core/errors.ts";
-import { KvEventReader } from "../../core/log/kv-events.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { Input } from "../input.ts";
 import type { Run } from "../run/run.ts";
-import { writeEvents, writeSeries } from "./parquet.ts";
+import { writeSeries } from "./parquet.ts";
 import type { RunReport } from "./report.ts";
 import { type RunDirectory, writeText } from "./run-directory.ts";
 import { RunTables } from "./run-tables.ts";
@@ -61,15 +60,8 @@ export async function saveRun(
   const { logs } = result;
   await directory.fill(async (folder) => {
     const file = (name: string) => ({ path: join(folder, name), signal });
-    await tables.finish(folder, signal);
+    await tables.finish(folder, logs, signal);
     if (simulation) await writeSeries(file("series.parquet"), simulation.series);
-    if (logs.length > 0) {
-      await writeEvents(file("events.parquet"), logs);
-      const events = logs.flatMap((log, replica) =>
-        new KvEventReader(log).take().map((event) => (logs.length === 1 ? event : { replica, ...event })),
-      );
-      await writeText(folder, "kv-events.jsonl", events.map((event) => `${JSON.stringify(event)}\n`).join(""));
-    }
     await writeText(folder, "run.json", `${JSON.stringify({ ...report, command }, undefined, 2)}\n`);
   });
 }

@@ -70,6 +70,7 @@ export async function runSimulation(
         sink.addSteps(steps);
         steps.clear();
       }
+      for (const { number, log } of simulation.replicas) if (log) sink?.addEvents?.(number, log);
       await yieldToEvents(signal);
     }
   };

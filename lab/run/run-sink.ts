@@ -1,3 +1,4 @@
+import type { EventLog } from "../../core/log/event-log.ts";
 import type { RequestResults } from "../../core/replica/replay.ts";
 import type { Outcomes } from "../../core/serving/outcomes.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
@@ -8,6 +9,8 @@ export interface RunSink {
   addRequests(results: RequestResults, timed?: Outcomes): void;
   /** The next steps of a timed run. The table is used again: its rows are copied. */
   addSteps(steps: StepTable): void;
+  /** The log of a replica, whose events may be moved. */
+  addEvents?(replica: number, log: EventLog): void;
 }
 
 /** Results that are not used. */

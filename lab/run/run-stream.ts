@@ -84,7 +84,8 @@ async function runInput(input: RunInput, options: TargetOptions, preparation: Pr
   const temporary = save && new TemporaryFiles("as" in save ? dirname(save.as) : save.below);
   let live: LiveRun | undefined;
   try {
-    const tables = isWhole || !temporary ? undefined : tablesIn(temporary, config);
+    const tables =
+      isWhole || !temporary ? undefined : tablesIn(temporary, config, { isLive: options.live !== undefined });
     live = await liveRun(source, config, options);
     const doing = config.simulated ? "simulating" : config.engine ? "serving" : "replaying";
     const requests = source.totals && servedRequests(source.totals.requests, repeat);
@@ -132,18 +133,10 @@ async function runInput(input: RunInput, options: TargetOptions, preparation: Pr
 }
 
 /** Whether a run needs the trace in memory. */
-function needsWhole(
-  { target, spread = "none", events }: TargetOptions,
-  { operations, timeline }: Preparation,
-): boolean {
+function needsWhole({ target, spread = "none" }: TargetOptions, { operations, timeline }: Preparation): boolean {
   return (
     // Operations apply to the prompt of any request.
-    spread !== "none" ||
-    operations !== undefined ||
-    isEngine(target) ||
-    // The log is in memory.
-    events === true ||
-    timeline !== undefined
+    spread !== "none" || operations !== undefined || isEngine(target) || timeline !== undefined
   );
 }
 
@@ -223,8 +216,9 @@ async function playerOf(operations: readonly Operation[], input: BlockStream): P
 }
 
 /** Tables that are written while the run proceeds; after a signal no temporary file may remain of a run with plug-in code. */
-export function tablesIn(temporary: TemporaryFiles, { warmup = 0 }: RunConfig): RunTables {
-  return new RunTables(warmup, (name) => (userCodeRuns() ? undefined : temporary.path(name)));
+export function tablesIn(temporary: TemporaryFiles, { warmup = 0 }: RunConfig, { isLive = false } = {}): RunTables {
+  const path = (name: string) => (userCodeRuns() ? undefined : temporary.path(name));
+  return new RunTables(warmup, path, { movesEvents: !isLive });
 }
 
 export const ruleTexts = (rules: Parts["rules"]): string[] =>

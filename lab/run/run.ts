@@ -151,6 +151,7 @@ async function replayOnce(
       wallMs += sliceWallMs;
       slices.adapt(sliceWallMs);
       done += to - from;
+      if (replay.log) sink?.addEvents?.(0, replay.log);
       advance(to - from);
       await yieldToEvents(signal);
     }

@@ -136,12 +136,17 @@ describe("a comparison over a trace that is read batch by batch has the report o
 });
 
 describe("a run that is saved while it proceeds has the files of one that is saved at its end", () => {
-  const files = (run: string) => readdirSync(join(folder, run)).filter((name) => name.endsWith(".parquet"));
-  for (const target of ["cache", "sim"] as const)
-    test(`target ${target}`, async () => {
+  const files = (run: string) => readdirSync(join(folder, run)).filter((name) => name !== "run.json");
+  const options: Record<string, TargetOptions> = {
+    cache: { target: "cache", events: true },
+    simulation: { target: "sim", events: true },
+    replicas: { target: "sim", replicas: 2, events: true },
+  };
+  for (const [target, own] of Object.entries(options))
+    test(target, async () => {
       const save = (name: string) => ({ as: join(folder, `${target}-${name}`) });
-      await runTrace(file, { target, format: reader(requests), save: save("whole") });
-      await streamTrace(file, { target, format: reader(7), save: save("streamed") });
+      await runTrace(file, { ...own, format: reader(requests), save: save("whole") });
+      await streamTrace(file, { ...own, format: reader(7), save: save("streamed") });
       expect(files(`${target}-streamed`)).toEqual(files(`${target}-whole`));
       for (const name of files(`${target}-whole`)) {
         const [streamed, whole] = ["streamed", "whole"].map((run) =>

@@ -1,0 +1,50 @@
+import type { EventColumns, EventLog } from "../../core/log/event-log.ts";
+import { BatchStore } from "../batch-store.ts";
+
+/** The event log of a replica: the events that were moved here while it ran, then those that are still in the log. */
+export class LogStore {
+  readonly #mostEvents: number;
+  readonly #moved = new BatchStore<EventColumns>();
+  #rest: EventLog | undefined;
+
+  /** `mostEvents`: fewer events stay in the log. */
+  constructor(mostEvents = 1 << 16) {
+    this.#mostEvents = mostEvents;
+  }
+
+  /** Moves the events of the log, if there are many. */
+  add(log: EventLog): void {
+    if (log.count < this.#mostEvents) return;
+    const { kind, timeNs, request, block, key, value } = log.columns();
+    this.#moved.add(
+      {
+        kind: kind.slice(),
+        timeNs: timeNs.slice(),
+        request: request.slice(),
+        block: block.slice(),
+        key: key.slice(),
+        value: value.slice(),
+      },
+      log.count * bytesPerEvent,
+    );
+    log.keepLast(0);
+  }
+
+  /** The same with the events that are in the log when the run has ended. */
+  withRest(log: EventLog): this {
+    this.#rest = log;
+    return this;
+  }
+
+  /** All events in order, in pieces. */
+  *pieces(): Generator<EventColumns> {
+    yield* this.#moved.read();
+    if (this.#rest) yield this.#rest.columns();
+  }
+
+  close(): void {
+    this.#moved.close();
+  }
+}
+
+const bytesPerEvent = 1 + 8 + 4 + 4 + 8 + 4;
