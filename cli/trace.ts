@@ -18,6 +18,11 @@ Examples:
   kvlab trace convert trace.jsonl.gz trace.parquet
   kvlab trace generate rag --requests 10000 --out rag.jsonl.gz`;
 
+const statsExplained = `
+Percentiles are by nearest rank: p90 is the smallest value that at least 90 % of
+the values do not exceed. They are values that occur, never between two values.
+`;
+
 export function addTrace(program: Command): void {
   const trace = program
     .command("trace")
@@ -31,7 +36,7 @@ export function addTrace(program: Command): void {
   addTraceOptions(addBlockSize(stats))
     .option("--plots <FOLDER>", "write plots to this folder, as SVG", path("--plots", "a folder"))
     .option("--json", "print one JSON document and nothing else")
-    .addHelpText("after", examples)
+    .addHelpText("after", statsExplained + examples)
     .action(describe);
   trace
     .command("formats")

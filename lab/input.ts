@@ -27,6 +27,12 @@ export interface TraceReading {
   readonly limit?: number;
 }
 
+/** How requests out of order are read. */
+export interface Sorting {
+  /** Sort the requests by arrival, in memory; by default a request out of order is refused. */
+  readonly sort?: boolean;
+}
+
 /** The reading options among others. */
 export const readingOf = ({ format, unit, timeUnit, tokenizer, sessionSpread, limit }: TraceReading): TraceReading => ({
   ...(format !== undefined && { format }),
@@ -85,7 +91,10 @@ export async function openTrace(
  *
  * @throws InputError, TraceError; Interrupted also while batches are read
  */
-export async function openTraceSource(paths: readonly string[], options: TraceReading & Control): Promise<TraceSource> {
+export async function openTraceSource(
+  paths: readonly string[],
+  options: TraceReading & Sorting & Control,
+): Promise<TraceSource> {
   const { limit, signal, note } = options;
   const source = await sourceOf(paths, options, signal);
   const read = watched(source, nameOf(source), options);
@@ -169,7 +178,7 @@ function lengthsOnly({ name, format, files }: Pick<Input, "name" | "format" | "f
 /** @throws InputError if an option does not apply to the trace. */
 async function sourceOf(
   paths: readonly string[],
-  { format, unit, timeUnit, tokenizer, sessionSpread }: TraceReading,
+  { format, unit, timeUnit, tokenizer, sessionSpread, sort }: TraceReading & Sorting,
   signal: AbortSignal | undefined,
 ): Promise<TraceSource> {
   if (paths.length === 0 || paths.includes(exampleName)) {
@@ -189,6 +198,7 @@ async function sourceOf(
     ...(timeUnit !== undefined && { timeUnit }),
     ...(tokenizer !== undefined && { tokenizer }),
     ...(sessionSpread !== undefined && { sessionSpread }),
+    ...(sort !== undefined && { sort }),
     signal,
   };
   if (paths.includes("")) throw new InputError("a TRACE is empty, expected a file");

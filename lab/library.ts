@@ -240,8 +240,8 @@ export async function likeTrace(trace: string, options: LikeTraceOptions): Promi
 }
 
 /**
- * Converts a trace to another format, request by request: parquet, mooncake, token-ids or azure, selected by the extension of
- * the file or by `to`. `kvlab trace convert`. The result lists the columns that the format lacks.
+ * Converts a trace to another format, request by request: parquet, mooncake, token-ids, qwen-bailian or azure, selected by
+ * the extension of the file or by `to`. `kvlab trace convert`. The result lists the columns that the format lacks.
  *
  * @throws InputError if the format lacks the trace's content or the file cannot be written; TraceError naming file and line;
  * Interrupted, without a file

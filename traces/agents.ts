@@ -26,7 +26,7 @@ export const agents: TraceFormat = {
 async function* rowsOf(reading: TextReading, timeUnit: TimeUnit | undefined) {
   const { files, tokenizer, notes } = reading;
   const nanosPerUnit = nanosPer[timeUnit ?? "us"];
-  const clock = new ArrivalClock(nanosPerUnit, timeUnit !== undefined);
+  const clock = new ArrivalClock(nanosPerUnit, { isUnitGiven: timeUnit !== undefined });
   const sessions = new SessionIds();
   const calls = mergedByTime(files, (file) => callsOf(reading.records(file), sessions));
   for await (const { group, rows } of tokenized(inTimeOrder(calls, notes), tokenizer, notes)) {

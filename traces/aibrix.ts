@@ -17,7 +17,7 @@ export const aibrix: TraceFormat = {
   options: ["unitTokens", "timeUnit", "tokenizer"],
   open(files, options) {
     const { timeUnit } = options;
-    const clock = () => new ArrivalClock(nanosPer[timeUnit ?? "ms"], timeUnit !== undefined);
+    const clock = () => new ArrivalClock(nanosPer[timeUnit ?? "ms"], { isUnitGiven: timeUnit !== undefined });
     return textSource("aibrix", files, options, (reading) => rowsOf(reading, clock()));
   },
 };

@@ -1,6 +1,6 @@
 import type { TraceRow } from "../core/trace/trace.ts";
 import { CsvLineScanner, DateTime } from "./csv-lines.ts";
-import type { TraceFormat } from "./format.ts";
+import { Notes, type TraceFormat } from "./format.ts";
 import { type Field, requiredOf } from "./json-lines.ts";
 import {
   ArrivalClock,
@@ -24,10 +24,11 @@ export const azure: TraceFormat = {
   about: "CSV: date, context tokens, generated tokens; lengths only",
   source: "Azure LLM inference traces 2023 and 2024, github.com/Azure/AzurePublicDataset",
   shape: { kinds: ["csv"], needs: requiredOf(azureFields) },
-  options: [],
-  open(files, { signal }) {
-    const batches = () => requestBatches(files, new AzureReader(), signal);
-    return { format: "azure", files, content: "lengths", batches };
+  options: ["sort"],
+  open(files, { signal, sort }) {
+    const notes = new Notes();
+    const batches = () => requestBatches(files, new AzureReader(sort), { signal, sort, notes });
+    return { format: "azure", files, content: "lengths", ...(sort && { notes: notes.all }), batches };
   },
 };
 
@@ -35,9 +36,13 @@ class AzureReader implements LineReader {
   readonly unitTokens = 1;
   readonly lengthsOnly = true;
   readonly scan = new CsvLineScanner<FieldName>(azureFields);
-  readonly #clock = new ArrivalClock(1e9);
+  readonly #clock: ArrivalClock;
   readonly #time = new DateTime();
   readonly #row: TraceRow = { arrivalNs: 0, inputTokens: 0, outputTokens: 0, keys: [] };
+
+  constructor(sort: boolean | undefined) {
+    this.#clock = new ArrivalClock(1e9, { anyOrder: sort === true });
+  }
 
   row(): TraceRow {
     const { scan } = this;

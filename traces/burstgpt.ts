@@ -2,7 +2,7 @@ import { counted } from "../core/counted.ts";
 import type { TraceRow } from "../core/trace/trace.ts";
 import { shownPath } from "./bytes.ts";
 import { CsvLineScanner } from "./csv-lines.ts";
-import { Notes, nanosPer, type TimeUnit, type TraceFormat } from "./format.ts";
+import { Notes, nanosPer, type OpenTraceOptions, type TraceFormat } from "./format.ts";
 import { type Field, requiredOf } from "./json-lines.ts";
 import { numbered } from "./optional-fields.ts";
 import { withRateNotes } from "./rates.ts";
@@ -29,8 +29,9 @@ export const burstgpt: TraceFormat = {
   about: "CSV: time (s), model, request and response tokens; lengths only",
   source: "BurstGPT, github.com/HPMLL/BurstGPT",
   shape: { kinds: ["csv"], needs: requiredOf(burstgptFields) },
-  options: ["timeUnit"],
-  open(files, { timeUnit, signal }) {
+  options: ["timeUnit", "sort"],
+  open(files, options) {
+    const { signal, sort } = options;
     const notes = new Notes();
     return {
       format: "burstgpt",
@@ -38,8 +39,8 @@ export const burstgpt: TraceFormat = {
       content: "lengths",
       notes: notes.all,
       async *batches() {
-        const reader = new BurstgptReader(timeUnit);
-        yield* withRateNotes(requestBatches(files, reader, signal), files, notes, "timeUnit");
+        const reader = new BurstgptReader(options);
+        yield* withRateNotes(requestBatches(files, reader, { signal, sort, notes }), files, notes, "timeUnit");
         reader.addNotes(files, notes);
       },
     };
@@ -58,8 +59,11 @@ class BurstgptReader implements LineReader {
   #empty = 0;
   #otherTotals = 0;
 
-  constructor(timeUnit: TimeUnit | undefined) {
-    this.#clock = new ArrivalClock(nanosPer[timeUnit ?? "s"], timeUnit !== undefined);
+  constructor({ timeUnit, sort }: OpenTraceOptions) {
+    this.#clock = new ArrivalClock(nanosPer[timeUnit ?? "s"], {
+      isUnitGiven: timeUnit !== undefined,
+      anyOrder: sort === true,
+    });
   }
 
   row(): TraceRow | undefined {

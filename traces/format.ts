@@ -25,6 +25,8 @@ export interface OpenTraceOptions {
    * start at 0.
    */
   readonly sessionSpread?: { readonly seconds: number; readonly seed: number };
+  /** Requests may be in any order: they are sorted by arrival, in memory. By default a request out of order is refused. */
+  readonly sort?: boolean;
   /** Once aborted, reading a batch throws its reason. */
   readonly signal?: AbortSignal | undefined;
 }
@@ -51,7 +53,7 @@ export interface TraceFormat {
   readonly source: string;
   readonly shape: FileShape;
   /** The options that apply to the format. */
-  readonly options: readonly ("unitTokens" | "timeUnit" | "tokenizer" | "sessionSpread")[];
+  readonly options: readonly ("unitTokens" | "timeUnit" | "tokenizer" | "sessionSpread" | "sort")[];
   /** @throws InputError if an option is invalid for this format. */
   open(files: readonly string[], options: OpenTraceOptions): TraceSource;
 }

@@ -1,6 +1,7 @@
 import { isUtf8 } from "node:buffer";
 import { TraceError } from "../core/errors.ts";
 import { type ByteSource, openBytes, shownPath } from "./bytes.ts";
+import { refuseUtf16 } from "./encoding.ts";
 import { isJsonSpace, type JsonFields, type JsonPlace, type JsonValue, parseJson, placeText } from "./json-value.ts";
 import { unpackedChunks } from "./lines.ts";
 
@@ -28,9 +29,12 @@ const closeBrace = 0x7d;
  */
 export async function* jsonRecords(file: string, source: ByteSource, signal?: AbortSignal): AsyncGenerator<JsonRecord> {
   const scanner = new ObjectScanner(file);
+  let isFirst = true;
   for await (const chunk of unpackedChunks(file, source, scanner)) {
     if (signal) await new Promise((resume) => setImmediate(resume));
     signal?.throwIfAborted();
+    if (isFirst) refuseUtf16(file, chunk);
+    isFirst = false;
     scanner.add(chunk);
     for (let record = scanner.next(); record; record = scanner.next()) yield record;
   }

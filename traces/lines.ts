@@ -2,6 +2,7 @@ import { isUtf8 } from "node:buffer";
 import { createGunzip } from "node:zlib";
 import { TraceError } from "../core/errors.ts";
 import { type ByteSource, openBytes, shownPath } from "./bytes.ts";
+import { refuseUtf16 } from "./encoding.ts";
 
 const chunkBytes = 1 << 20;
 /** Compressed bytes per call of zlib: deflate expands at most 1,032 times, so this bounds the memory. */
@@ -114,6 +115,7 @@ async function* blocksOf(path: string, source: ByteSource, signal?: AbortSignal)
     if (blankBytes >= 0) blankBytes = chunk.some(isInk) ? -1 : blankBytes + chunk.length;
     if (blankBytes > mostBlankBytes)
       throw new TraceError(`${path}: the first ${mostBlankBytes >> 20} MiB are blank lines, expected a trace`);
+    if (!any) refuseUtf16(path, chunk);
     if (!any && hasByteOrderMark(chunk)) chunk.fill(0x20, 0, 3);
     any = true;
     const filled = kept + chunk.length;

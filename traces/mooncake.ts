@@ -3,7 +3,7 @@ import { InputError } from "../core/errors.ts";
 import type { Trace, TraceRow } from "../core/trace/trace.ts";
 import { shownPath } from "./bytes.ts";
 import { DenseIds } from "./dense-ids.ts";
-import { Notes, nanosPer, type TimeUnit, type TraceFormat } from "./format.ts";
+import { Notes, nanosPer, type OpenTraceOptions, type TraceFormat } from "./format.ts";
 import { type Field, JsonLineScanner, requiredOf, WideIntegers } from "./json-lines.ts";
 import { lineBlocks } from "./lines.ts";
 import { OptionalFields, optionalFields } from "./optional-fields.ts";
@@ -55,8 +55,9 @@ export const mooncake: TraceFormat = {
     // Qwen-Bailian has the same fields, but seconds instead of milliseconds and blocks of 16.
     foreign: ["chat_id", "parent_chat_id"],
   },
-  options: ["unitTokens", "timeUnit"],
-  open(files, { unitTokens, timeUnit, signal }) {
+  options: ["unitTokens", "timeUnit", "sort"],
+  open(files, options) {
+    const { unitTokens, signal, sort } = options;
     if (unitTokens !== undefined && !(Number.isInteger(unitTokens) && unitTokens >= 2 && unitTokens <= mostTokens))
       throw new InputError(`unit tokens is ${unitTokens}, expected an integer from 2 to ${mostTokens}`);
     const notes = new Notes();
@@ -67,8 +68,8 @@ export const mooncake: TraceFormat = {
       notes: notes.all,
       async *batches(): AsyncGenerator<Trace> {
         const unit = unitTokens ?? (await findUnitTokens(files[0], notes, signal));
-        const reader = new MooncakeReader(unit, timeUnit);
-        yield* withRateNotes(requestBatches(files, reader, signal), files, notes, "timeUnit");
+        const reader = new MooncakeReader(unit, options);
+        yield* withRateNotes(requestBatches(files, reader, { signal, sort, notes }), files, notes, "timeUnit");
       },
     };
   },
@@ -140,9 +141,12 @@ class MooncakeReader implements LineReader {
   /** The file states its unit, as `writeMooncake` does: then a partial last block may have no id. */
   #isUnitStated = false;
 
-  constructor(unitTokens: number, timeUnit: TimeUnit | undefined) {
+  constructor(unitTokens: number, { timeUnit, sort }: OpenTraceOptions) {
     this.unitTokens = unitTokens;
-    this.#clock = new ArrivalClock(nanosPer[timeUnit ?? "ms"], timeUnit !== undefined);
+    this.#clock = new ArrivalClock(nanosPer[timeUnit ?? "ms"], {
+      isUnitGiven: timeUnit !== undefined,
+      anyOrder: sort === true,
+    });
   }
 
   row(): TraceRow {

@@ -51,6 +51,8 @@ async function opened(format: TraceFormat, paths: readonly string[], options: Op
       );
   // The metadata are at the end of the file.
   if (format.shape.kinds.includes("parquet")) await copyStandardInput(paths, options.signal);
+  if (options.sort && !format.options.includes("sort"))
+    throw new InputError(`the requests of a ${format.name} trace cannot be sorted: the reader has an order of its own`);
   return format.open(paths, options);
 }
 

@@ -1,6 +1,6 @@
 import type { TraceRow } from "../core/trace/trace.ts";
 import { DenseIds } from "./dense-ids.ts";
-import { Notes, nanosPer, type TimeUnit, type TraceFormat } from "./format.ts";
+import { Notes, nanosPer, type OpenTraceOptions, type TraceFormat } from "./format.ts";
 import { type Field, JsonLineScanner, requiredOf, WideIntegers } from "./json-lines.ts";
 import { numbered } from "./optional-fields.ts";
 import { withRateNotes } from "./rates.ts";
@@ -37,15 +37,19 @@ export const qwenBailian: TraceFormat = {
   about: "JSON lines: chat ids, timestamp (s), lengths, type and the hash ids of 16-token blocks",
   source: "KVCache Cache in the Wild (ATC '25), github.com/alibaba-edu/qwen-bailian-usagetraces-anon",
   shape: { kinds: ["json-lines"], needs: requiredOf(qwenFields) },
-  options: ["timeUnit"],
-  open(files, { timeUnit, signal }) {
+  options: ["timeUnit", "sort"],
+  open(files, options) {
+    const { signal, sort } = options;
     const notes = new Notes();
     return {
       format: "qwen-bailian",
       files,
       content: "blocks",
       notes: notes.all,
-      batches: () => withRateNotes(requestBatches(files, new QwenReader(timeUnit), signal), files, notes, "timeUnit"),
+      batches() {
+        const requests = requestBatches(files, new QwenReader(options), { signal, sort, notes });
+        return withRateNotes(requests, files, notes, "timeUnit");
+      },
     };
   },
 };
@@ -60,8 +64,11 @@ class QwenReader implements LineReader {
   readonly #types = new Map<string, number>();
   #keys = new Uint32Array(1024);
 
-  constructor(timeUnit: TimeUnit | undefined) {
-    this.#clock = new ArrivalClock(nanosPer[timeUnit ?? "s"], timeUnit !== undefined);
+  constructor({ timeUnit, sort }: OpenTraceOptions) {
+    this.#clock = new ArrivalClock(nanosPer[timeUnit ?? "s"], {
+      isUnitGiven: timeUnit !== undefined,
+      anyOrder: sort === true,
+    });
   }
 
   row(): TraceRow {

@@ -46,8 +46,7 @@ function implausibleRate(requests: number, tokens: number, seconds: number, opti
   if (!isHigh && rate >= plausible.leastPerS) return undefined;
   const shown = (value: number) => (value >= 1000 ? grouped(value) : value.toPrecision(3));
   const found = `${shown(rate)} requests a second over ${shown(seconds)} s is implausibly ${isHigh ? "high" : "low"}`;
-  if (isHigh && option === "sessionSpread")
-    return `${found}: all sessions start at 0; --session-spread SECONDS starts them at random times`;
+  if (isHigh && option === "sessionSpread") return `${found}, because all sessions start at 0`;
   const unit = `the times may be in a ${isHigh ? "larger" : "smaller"} unit`;
   return `${found}: ${unit}${option === "timeUnit" ? "; --time-unit states it" : ""}`;
 }

@@ -21,7 +21,7 @@ export async function* loggedRequests(
 ): AsyncGenerator<TraceRow> {
   const log = new RequestLog(field, timeUnit);
   const entries = mergedByTime(files, (file) => log.entries(records(file)));
-  const clock = new ArrivalClock(1e3, true);
+  const clock = new ArrivalClock(1e3, { isUnitGiven: true });
   const random = new RandomArrivals();
   for await (const { group, rows } of tokenized(inTimeOrder(entries, notes), tokenizer, notes))
     for (const row of rows) {

@@ -1,8 +1,9 @@
 import { TraceError } from "../core/errors.ts";
 import { type Nanos, type Trace, TraceBuilder, type TraceRow } from "../core/trace/trace.ts";
 import { shownPath } from "./bytes.ts";
-import { nanosPer, type TimeUnit, timeUnits } from "./format.ts";
+import { type Notes, nanosPer, type TimeUnit, timeUnits } from "./format.ts";
 import { type LineBlock, lineBlocks } from "./lines.ts";
+import { sortedByArrival } from "./sort.ts";
 
 /** Largest length in tokens, so that a length fits any signed 32-bit column. */
 export const mostTokens = 2 ** 31 - 1;
@@ -29,11 +30,27 @@ export interface LineReader {
   row(): TraceRow | undefined;
 }
 
+interface ReadRequests {
+  readonly signal?: AbortSignal | undefined;
+  /** Requests may be in any order: they are sorted. */
+  readonly sort?: boolean | undefined;
+  readonly notes: Notes;
+}
+
 /** Reads the requests of several files, one request per line, as batches of one trace. Blank lines are skipped. */
-export async function* requestBatches(
+export function requestBatches(
   files: readonly string[],
   reader: LineReader,
-  signal?: AbortSignal,
+  { signal, sort = false, notes }: ReadRequests,
+): AsyncGenerator<Trace> {
+  const batches = inFileOrder(files, reader, signal);
+  return sort ? sortedByArrival(batches, notes) : batches;
+}
+
+async function* inFileOrder(
+  files: readonly string[],
+  reader: LineReader,
+  signal: AbortSignal | undefined,
 ): AsyncGenerator<Trace> {
   const builder = new TraceBuilder(reader.unitTokens, 0, reader);
   const { scan } = reader;
@@ -69,20 +86,31 @@ type Place = Pick<LineScanner, "file" | "error">;
 const unixTimes = { least: 1e9, most: 2.2e9 };
 const dayNs = 86_400e9;
 
+export interface ArrivalTimes {
+  /** The user stated the unit, so that no other unit is suggested. */
+  readonly isUnitGiven?: boolean;
+  /**
+   * Times may decrease; in a trace that is relative to its first request they may be negative. False, if the option `sort`
+   * allows it; by default the format has no such option.
+   */
+  readonly anyOrder?: boolean;
+}
+
 /** Converts a file's times to nanoseconds and checks that they do not decrease, also from one file to the next. */
 export class ArrivalClock {
   readonly #nanosPerUnit: number;
   readonly #isUnitGiven: boolean;
+  readonly #anyOrder: boolean | undefined;
   #last: number | undefined;
   #lastNanos = 0;
   #file = "";
   #origin = 0;
   #originNanos = 0;
 
-  /** @param isUnitGiven The user stated the unit, so that no other unit is suggested. */
-  constructor(nanosPerUnit: number, isUnitGiven = false) {
+  constructor(nanosPerUnit: number, { isUnitGiven = false, anyOrder }: ArrivalTimes = {}) {
     this.#nanosPerUnit = nanosPerUnit;
     this.#isUnitGiven = isUnitGiven;
+    this.#anyOrder = anyOrder;
   }
 
   /**
@@ -93,7 +121,7 @@ export class ArrivalClock {
     const last = this.#last;
     if (last === undefined && time * this.#nanosPerUnit > Number.MAX_SAFE_INTEGER) this.#origin = time;
     if (last === undefined) this.#checkUnit(time, field, scan);
-    else if (time < last) throw this.#decreased(String(time), String(last), field, scan);
+    else if (time < last && !this.#anyOrder) throw this.#decreased(String(time), String(last), field, scan);
     const nanos = Math.round((time - this.#origin) * this.#nanosPerUnit) + 0; // JSON has −0
     if (nanos > Number.MAX_SAFE_INTEGER) throw tooLate(String(time), field, scan);
     this.#last = time;
@@ -108,7 +136,7 @@ export class ArrivalClock {
     if (last === undefined) {
       this.#origin = seconds;
       this.#originNanos = nanos;
-    } else if (seconds < last || (seconds === last && nanos < this.#lastNanos))
+    } else if ((seconds < last || (seconds === last && nanos < this.#lastNanos)) && !this.#anyOrder)
       throw this.#decreased(dateText(seconds, nanos), dateText(last, this.#lastNanos), field, scan);
     const arrival = (seconds - this.#origin) * 1e9 + (nanos - this.#originNanos);
     if (arrival > Number.MAX_SAFE_INTEGER) throw tooLate(dateText(seconds, nanos), field, scan);
@@ -119,11 +147,12 @@ export class ArrivalClock {
   }
 
   #decreased(time: string, last: string, field: string, scan: Place): TraceError {
-    return scan.error(
+    const least =
       scan.file === this.#file
-        ? `${field} is ${time}, expected at least ${last}, the time of the previous request`
-        : `${field} is ${time}, expected at least ${last}, where ${this.#file} ends: files are read one after the other as one trace`,
-    );
+        ? "the time of the previous request"
+        : `where ${this.#file} ends: files are read one after the other as one trace`;
+    const hint = this.#anyOrder === undefined ? "" : "; kvlab trace convert --sort writes a sorted trace";
+    return scan.error(`${field} is ${time}, expected at least ${last}, ${least}${hint}`);
   }
 
   /** Refuses a first time that is no plausible time in the format's unit, but a Unix time in another one. */

@@ -1,6 +1,6 @@
 import { InputError } from "../core/errors.ts";
 import type { TraceRow } from "../core/trace/trace.ts";
-import { Notes, nanosPer, type TimeUnit, type TraceFormat } from "./format.ts";
+import { Notes, nanosPer, type OpenTraceOptions, type TraceFormat } from "./format.ts";
 import { type Field, JsonLineScanner, requiredOf, WideIntegers } from "./json-lines.ts";
 import { OptionalFields, optionalFields } from "./optional-fields.ts";
 import { withRateNotes } from "./rates.ts";
@@ -32,8 +32,9 @@ export const tokenIds: TraceFormat = {
   about: "JSON lines: arrival (ns) and the token ids of prompt and output",
   source: "LLMServingSim, github.com/casys-kaist/LLMServingSim",
   shape: { kinds: ["json-lines"], needs: requiredOf(tokenIdsFields) },
-  options: ["unitTokens", "timeUnit"],
-  open(files, { unitTokens, timeUnit, signal }) {
+  options: ["unitTokens", "timeUnit", "sort"],
+  open(files, options) {
+    const { unitTokens, signal, sort } = options;
     if (unitTokens !== undefined && unitTokens !== 1)
       throw new InputError(`unit tokens is ${unitTokens}, expected 1: the keys of a token-ids trace are tokens`);
     const notes = new Notes();
@@ -42,8 +43,10 @@ export const tokenIds: TraceFormat = {
       files,
       content: "tokens",
       notes: notes.all,
-      batches: () =>
-        withRateNotes(requestBatches(files, new TokenIdsReader(timeUnit), signal), files, notes, "timeUnit"),
+      batches() {
+        const requests = requestBatches(files, new TokenIdsReader(options), { signal, sort, notes });
+        return withRateNotes(requests, files, notes, "timeUnit");
+      },
     };
   },
 };
@@ -56,8 +59,11 @@ class TokenIdsReader implements LineReader {
   readonly #output = new WideIntegers();
   readonly #optional = new OptionalFields();
 
-  constructor(timeUnit: TimeUnit | undefined) {
-    this.#clock = new ArrivalClock(nanosPer[timeUnit ?? "ns"], timeUnit !== undefined);
+  constructor({ timeUnit, sort }: OpenTraceOptions) {
+    this.#clock = new ArrivalClock(nanosPer[timeUnit ?? "ns"], {
+      isUnitGiven: timeUnit !== undefined,
+      anyOrder: sort === true,
+    });
   }
 
   row(): TraceRow {

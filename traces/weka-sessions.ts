@@ -45,6 +45,11 @@ export class WekaSessions {
   #rangeStart = new Float64Array(1025);
   #ranges = new Uint32Array(4096);
 
+  /** Number of sessions so far. */
+  get count(): number {
+    return this.#sessions.length;
+  }
+
   /** The next session, at this file and line. */
   begin(at: string): void {
     this.#sessions.push({ at, largestId: 0, requests: 0 });

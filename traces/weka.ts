@@ -1,3 +1,4 @@
+import { counted } from "../core/counted.ts";
 import { InputError } from "../core/errors.ts";
 import { seededRandom } from "../core/random.ts";
 import { type Trace, TraceBuilder } from "../core/trace/trace.ts";
@@ -37,6 +38,12 @@ export const weka: TraceFormat = {
     const read = async function* (): AsyncGenerator<Trace> {
       const reader = new WekaReader(unitTokens);
       for (const file of files) await reader.read(file, signal);
+      const { count } = reader.sessions;
+      if (!sessionSpread && count > 1)
+        notes.add(
+          `${files.map(shownPath).join(", ")}: ${counted(count, "session")} without start times all start at 0; ` +
+            "--session-spread SECONDS starts them at random times",
+        );
       const random = seededRandom(sessionSpread?.seed ?? 1);
       const spread = sessionSpread?.seconds ?? 0;
       const builder = new TraceBuilder(reader.unitTokens);

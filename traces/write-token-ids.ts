@@ -16,7 +16,8 @@ export const tokenIdsWriter: TraceWriter = {
       const { outputTokens, generatedKeys = [] } = row;
       if (generatedKeys.length !== outputTokens)
         throw new InputError(
-          `request ${index} has ${outputTokens} output tokens, but ${generatedKeys.length} ids of them: a token-ids trace has all`,
+          `request ${index} has ${outputTokens} output tokens, but ${generatedKeys.length} ids of them, expected all for token-ids; ` +
+            "parquet needs none, and kvlab trace anonymize makes content ids of the prompts",
         );
       return jsonLine([
         ["input_toks", row.inputTokens],

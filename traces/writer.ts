@@ -24,8 +24,8 @@ export const streamOf = (target: TraceTarget): Writable =>
 /** A format in which traces are written. Its name is that of the reader. */
 export interface TraceWriter {
   readonly name: string;
-  /** Of file names that select the format, for a trace with one of these contents. */
-  readonly extension: string;
+  /** Of file names that select the format, for a trace with one of these contents; undefined if only `--to` does. */
+  readonly extension?: string;
   /** Contents that the format has. Others are refused, because the file would mean something else. */
   readonly contents: readonly TraceContent[];
   readonly columns: readonly WrittenColumn[];

@@ -11,15 +11,16 @@ import { Progress } from "../output/progress.ts";
 
 const convertExamples = `
 The format of OUT follows from its extension: .parquet is kvlab's Parquet
-schema (docs/traces.md), .jsonl is mooncake for content ids and token-ids for
-token ids, .csv is azure (arrival and lengths only). A name that ends in .gz is
-compressed. A dash as TRACE reads standard input, as OUT it writes JSON Lines (or
-the format of --to) to standard output.
+schema (docs/trace-format.md), .jsonl is mooncake for content ids and token-ids
+for token ids, .csv is azure (arrival and lengths only). A name that ends in .gz
+is compressed. A dash as TRACE reads standard input, as OUT it writes JSON Lines
+(or the format of --to) to standard output.
 
 Examples:
   kvlab trace convert trace.jsonl.gz trace.parquet
   kvlab trace convert day1.jsonl day2.jsonl both.jsonl.gz
   kvlab trace convert trace.parquet lengths.csv
+  kvlab trace convert --sort log.jsonl sorted.jsonl.gz
   zcat trace.jsonl.gz | kvlab trace convert - trace.parquet --limit 1000
   kvlab trace convert trace.parquet - | head -1`;
 
@@ -40,7 +41,11 @@ export function addConvert(trace: Command): void {
     .description("convert a trace to another format")
     .usage("[options] <TRACE...> <OUT>")
     .argument("<FILES...>", "trace files, read as one trace, and the file to write")
-    .option("--to <FORMAT>", "format to write: parquet, mooncake, token-ids or azure (default: by extension)");
+    .option(
+      "--to <FORMAT>",
+      "format to write: parquet, mooncake, token-ids, qwen-bailian or azure (default: by extension)",
+    )
+    .option("--sort", "sort the requests by arrival, in memory (default: a request out of order is refused)");
   addWriteOptions(convert)
     .addHelpText("after", convertExamples)
     .action((files: readonly string[], options: Omit<ConvertTraceOptions, "out">) =>

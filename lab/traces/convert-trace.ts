@@ -4,14 +4,14 @@ import type { Trace, TraceContent, TraceSource } from "../../core/trace/trace.ts
 import type { TraceTarget, TraceWriter, WrittenColumn } from "../../traces/writer.ts";
 import { traceWriters } from "../../traces/writers.ts";
 import type { Control } from "../control.ts";
-import { openTraceSource, type TraceReading } from "../input.ts";
+import { openTraceSource, type Sorting, type TraceReading } from "../input.ts";
 import { type OutputFile, outputName, writeOutput } from "./output-file.ts";
 
 /** How a trace is read, and the file to write. */
-export interface ConvertTraceOptions extends TraceReading, OutputFile, Control {
+export interface ConvertTraceOptions extends TraceReading, Sorting, OutputFile, Control {
   /**
-   * Format to write: parquet, mooncake, token-ids or azure; by default the one of the file's extension, for a stream
-   * JSON Lines: mooncake or token-ids.
+   * Format to write: parquet, mooncake, token-ids, qwen-bailian or azure; by default the one of the file's extension, for a
+   * stream JSON Lines: mooncake or token-ids.
    */
   readonly to?: string;
 }
@@ -153,11 +153,13 @@ export function writersOf(out: OutputFile["out"], to: string | undefined): reado
   return found;
 }
 
-const extensionList = traceWriters.map(({ name, extension }) => `${extension}: ${name}`).join(", ");
+const extensionList = traceWriters
+  .flatMap(({ name, extension }) => (extension === undefined ? [] : `${extension}: ${name}`))
+  .join(", ");
 
 function byExtension(out: OutputFile["out"]): TraceWriter[] {
   const name = typeof out === "string" ? out.replace(/\.gz$/, "") : ".jsonl";
-  return traceWriters.filter(({ extension }) => name.endsWith(extension));
+  return traceWriters.filter(({ extension }) => extension !== undefined && name.endsWith(extension));
 }
 
 /** @throws InputError if no writer has this content */
@@ -177,7 +179,7 @@ const contentNames: Readonly<Record<TraceContent, string>> = {
 };
 
 const otherWay: Readonly<Record<TraceContent, string>> = {
-  blocks: "parquet and mooncake have content ids",
+  blocks: "parquet, mooncake and qwen-bailian have content ids",
   tokens: "parquet and token-ids have token ids, and kvlab trace anonymize makes content ids of them",
   lengths: "parquet and azure have lengths only",
 };

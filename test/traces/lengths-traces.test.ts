@@ -56,7 +56,7 @@ test("an invalid line of a CSV file is reported with the cell", async () => {
   );
   expect(await azureFailure("2023-11-16 18:15:50,1,1")).toBe(
     "a.csv:4: TIMESTAMP is 2023-11-16 18:15:50.000000000 UTC, expected at least 2023-11-16 18:15:50.995169000 UTC, " +
-      "the time of the previous request",
+      "the time of the previous request; kvlab trace convert --sort writes a sorted trace",
   );
   expect(await failureOf(() => readAzure(`${azureLines.join("\n")}\n2023-11-16 18:16:00,1`))).toContain(
     "the last line has no line end: it may be cut short",

@@ -3,7 +3,9 @@ import { join } from "node:path";
 import { constants, gunzipSync, gzipSync } from "node:zlib";
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { readTrace } from "../../core/trace/trace.ts";
 import { lineBlocks } from "../../traces/lines.ts";
+import { openTrace } from "../../traces/open.ts";
 import { failureOf, fileOf, folder } from "./files.ts";
 
 async function linesOf(path: string): Promise<string[]> {
@@ -80,6 +82,23 @@ test("a file that is not text is reported with the line", async () => {
   expect(await failureOf(() => linesOf(fileOf(Uint8Array.of(97, 10, 98, 10, 0xe9, 10), "latin1")))).toBe(
     "latin1:3: the line is not UTF-8, expected text, plain or gzip",
   );
+});
+
+test("text in UTF-16 is reported as such, in every format that is text", async () => {
+  const text = '{"prompt": "x"}\n';
+  const files = [`\uFEFF${text}`, text].map((each) => Buffer.from(each, "utf16le"));
+  const expected = "t.jsonl: the text is UTF-16, expected UTF-8, plain or gzip";
+  for (const bytes of [
+    ...files,
+    ...files.map((each) => Buffer.from(each).swap16()),
+    ...files.map((each) => gzipSync(each)),
+  ]) {
+    const path = fileOf(bytes, "t.jsonl");
+    expect(await failureOf(() => linesOf(path))).toBe(expected);
+    expect(await failureOf(() => openTrace([path]))).toBe(expected);
+    for (const format of ["prompts", "mooncake", "azure"])
+      expect(await failureOf(async () => readTrace(await openTrace([path], { format })))).toBe(expected);
+  }
 });
 
 test("gzip data that ends early is reported with the line", async () => {

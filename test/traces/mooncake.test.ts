@@ -126,6 +126,7 @@ describe("the unit", () => {
 
 const tokens = "an integer from 1 to 2147483647";
 const outputLength = "an integer from 0 to 2147483647";
+const sortHint = "kvlab trace convert --sort writes a sorted trace";
 const blockId = "an integer from 0 to 18446744073709551615";
 const whole = "an id identifies a block and all tokens before it";
 test.each<[Record<string, unknown>, string]>([
@@ -135,7 +136,7 @@ test.each<[Record<string, unknown>, string]>([
   [{ hash_ids: undefined }, `hash_ids is missing, expected an array of integers from 0 to 18446744073709551615`],
   [{ timestamp: "12" }, 'timestamp is "12", expected a number of milliseconds, 0 or more'],
   [{ timestamp: -1 }, "timestamp is -1, expected a number of milliseconds, 0 or more"],
-  [{ timestamp: 2 }, "timestamp is 2, expected at least 3, the time of the previous request"],
+  [{ timestamp: 2 }, `timestamp is 2, expected at least 3, the time of the previous request; ${sortHint}`],
   [{ timestamp: 1e13 }, "timestamp is 10000000000000, expected at most 2^53 ns (104 days) after the first request"],
   [{ input_length: "many" }, `input_length is "many", expected ${tokens}`],
   [{ input_length: 0 }, `input_length is 0, expected ${tokens}`],
@@ -171,7 +172,7 @@ test.each<[Record<string, unknown>, string]>([
 test("a file that begins before the one before it ends is refused", async () => {
   const files = [fileOf([line({ timestamp: 50 })], "a.jsonl"), fileOf([line({ timestamp: 49 })], "b.jsonl")];
   expect((await failureOf(() => readTrace(mooncake.open(files, {})))).replaceAll(/\S*a\.jsonl/g, "a.jsonl")).toBe(
-    "b.jsonl:1: timestamp is 49, expected at least 50, where a.jsonl ends: files are read one after the other as one trace",
+    `b.jsonl:1: timestamp is 49, expected at least 50, where a.jsonl ends: files are read one after the other as one trace; ${sortHint}`,
   );
 });
 

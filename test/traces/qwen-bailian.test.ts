@@ -1,7 +1,12 @@
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import fc from "fast-check";
 import { expect, test } from "vitest";
-import { readTrace, rowOf } from "../../core/trace/trace.ts";
+import { readTrace, rowOf, type Trace, TraceBuilder, type TraceRow } from "../../core/trace/trace.ts";
 import { openTrace } from "../../traces/open.ts";
-import { failureOf, fileOf } from "./files.ts";
+import { qwenBailianWriter } from "../../traces/write-qwen-bailian.ts";
+import { sourceOf } from "./any-trace.ts";
+import { failureOf, fileOf, folder } from "./files.ts";
 
 const request = {
   chat_id: 159,
@@ -71,4 +76,90 @@ test.each<[Record<string, unknown>, string]>([
   [{ hash_ids: [1.5, 2, 3] }, "hash_ids[0] is 1.5, expected an integer from 0 to 18446744073709551615"],
 ])("a request with %j is refused", async (changed, message) => {
   expect(await failure(changed)).toBe(`q.jsonl:1: ${message}`);
+});
+
+function traceOf(rows: readonly Partial<TraceRow>[], unitTokens = 16): Trace {
+  const builder = new TraceBuilder(unitTokens);
+  for (const row of rows) builder.add({ arrivalNs: 0, inputTokens: unitTokens, outputTokens: 1, keys: [0], ...row });
+  return builder.take();
+}
+
+const written = join(folder, "written.jsonl");
+const write = (trace: Trace) => qwenBailianWriter.write(written, sourceOf(trace, "blocks"));
+
+/** Requests of sessions, each with the end of the content of an earlier request; a partial last block has an id or none. */
+const someRequests = fc.array(
+  fc.record({
+    gapNs: fc.oneof(fc.nat(3), fc.integer({ min: 0, max: 2 ** 40 })),
+    like: fc.nat(),
+    shared: fc.nat(5),
+    own: fc.nat(3),
+    rest: fc.nat(15),
+    hasLast: fc.boolean(),
+    outputTokens: fc.nat(9),
+    continues: fc.option(fc.nat()),
+    category: fc.nat(3),
+  }),
+  { minLength: 1, maxLength: 20 },
+);
+
+/** A trace with the columns that the format has: sessions that are chains of parents, and categories. */
+function sessionsOf(requests: typeof someRequests extends fc.Arbitrary<infer T> ? T : never): Trace {
+  const categories: number[] = [];
+  const rows: (TraceRow & { session: number })[] = [];
+  let arrivalNs = 0;
+  let distinct = 0;
+  let sessions = 0;
+  for (const [r, request] of requests.entries()) {
+    const keys = Array.from(rows[request.like % (r + 1)]?.keys ?? []).slice(0, request.shared);
+    for (let i = 0; i < request.own; i++) keys.push(distinct++);
+    const parent = request.continues === null || r === 0 ? -1 : request.continues % r;
+    if (!categories.includes(request.category)) categories.push(request.category);
+    const rest = keys.length === 0 ? Math.max(1, request.rest) : request.rest;
+    rows.push({
+      arrivalNs: (arrivalNs += request.gapNs),
+      inputTokens: request.hasLast && keys.length > 0 ? 16 * keys.length - request.rest : 16 * keys.length + rest,
+      outputTokens: request.outputTokens,
+      keys,
+      session: parent < 0 ? ++sessions : rows[parent].session,
+      parent,
+      category: categories.indexOf(request.category) + 1,
+    });
+  }
+  return traceOf(rows);
+}
+
+test("every trace whose columns the format has is restored after it was written", async () => {
+  await fc.assert(
+    fc.asyncProperty(someRequests, async (requests) => {
+      const trace = sessionsOf(requests);
+      await write(trace);
+      const source = await openTrace([written]);
+      expect(source.format).toBe("qwen-bailian");
+      expect(await readTrace(source)).toEqual(trace);
+    }),
+  );
+});
+
+test("a turn without a parent continues the one before it in its session", async () => {
+  await write(traceOf([{ session: 1 }, { session: 2 }, { session: 1 }, { session: 0 }]));
+  const fields = readFileSync(written, "utf8")
+    .trimEnd()
+    .split("\n")
+    .map((line) => JSON.parse(line));
+  expect(fields.map(({ chat_id, parent_chat_id, turn, type }) => [chat_id, parent_chat_id, turn, type])).toEqual([
+    [0, -1, 1, "text"],
+    [1, -1, 1, "text"],
+    [2, 0, 2, "text"],
+    [3, -1, 1, "text"],
+  ]);
+});
+
+test("blocks of another size, and a turn that continues another session, are refused", async () => {
+  expect(await failureOf(() => write(traceOf([{}], 512)))).toBe(
+    "the blocks of the trace have 512 tokens, expected 16 for qwen-bailian",
+  );
+  expect(await failureOf(() => write(traceOf([{ session: 1 }, { session: 2, parent: 0 }])))).toBe(
+    "request 1 of session 2 continues request 0 of session 1: in qwen-bailian it would be of the same session",
+  );
 });

@@ -59,8 +59,8 @@ test("the rate of WEKA's sessions is noted with the option that this format has"
     return (source.notes?.() ?? []).map((note) => note.replace(`${folder}/`, ""));
   };
   expect(await notes({})).toEqual([
-    "w.jsonl: 40,000 requests a second over 0.00100 s is implausibly high: all sessions start at 0; " +
-      "--session-spread SECONDS starts them at random times",
+    "w.jsonl: 20 sessions without start times all start at 0; --session-spread SECONDS starts them at random times",
+    "w.jsonl: 40,000 requests a second over 0.00100 s is implausibly high, because all sessions start at 0",
   ]);
   expect(await notes({ sessionSpread: { seconds: 0, seed: 1 } })).toEqual([
     "w.jsonl: 40,000 requests a second over 0.00100 s is implausibly high: the times may be in a larger unit",

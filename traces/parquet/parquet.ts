@@ -10,13 +10,13 @@ import { generatedColumn, keysColumn, metadataKeys, type NumberColumn, numberCol
 const mostToken = 2 ** 31 - 1;
 
 /**
- * kvlab's Parquet schema for traces, one row per request: docs/traces.md. A file of another program is read if it has the
+ * kvlab's Parquet schema for traces, one row per request: docs/trace-format.md. A file of another program is read if it has the
  * columns; `unitTokens` states its unit where the metadata do not.
  */
 export const parquet: TraceFormat = {
   name: "parquet",
   about: "Parquet: one row per request, with every column of a trace",
-  source: "kvlab, docs/traces.md",
+  source: "kvlab, docs/trace-format.md",
   shape: { kinds: ["parquet"], needs: [] },
   options: ["unitTokens"],
   open(files, { unitTokens, signal }) {

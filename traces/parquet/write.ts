@@ -32,8 +32,8 @@ export const parquetWriter: TraceWriter = {
 };
 
 /**
- * Writes a trace as Parquet, row group by row group. Every column of a trace has a column in the file; docs/traces.md
- * describes the schema.
+ * Writes a trace as Parquet, row group by row group. Every column of a trace has a column in the file;
+ * docs/trace-format.md describes the schema.
  *
  * @throws an error of the file system if the file cannot be written
  */

@@ -207,7 +207,7 @@ function workingSet(name: string, { timeline }: TraceStatistics, { distinct }: C
     curves: shown.map((window) => ({
       label: window === all ? "since the beginning" : `last ${intervalText(workingSets[window].windowS)}`,
       points: overTime(workingSets[window].keys, binS, perUnit),
-      shape: "line",
+      shape: "steps",
     })),
   };
 }

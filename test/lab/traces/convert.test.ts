@@ -96,14 +96,14 @@ test("content that the format lacks is refused", async () => {
   const failure = (out: string, to?: string) =>
     failureOf(() => convertTrace(at("t.jsonl"), { out: at(out), ...(to !== undefined && { to }) }));
   expect(await failure("x.jsonl", "token-ids")).toBe(
-    "the trace has content ids of blocks, but token-ids has token ids; parquet and mooncake have content ids",
+    "the trace has content ids of blocks, but token-ids has token ids; parquet, mooncake and qwen-bailian have content ids",
   );
   expect(await failure("x.txt")).toBe(
-    "x.txt: the extension does not select a format (.parquet: parquet, .jsonl: mooncake, .jsonl: token-ids, .csv: azure); --to FORMAT does: parquet, mooncake, token-ids, azure",
+    "x.txt: the extension does not select a format (.parquet: parquet, .jsonl: mooncake, .jsonl: token-ids, .csv: azure); --to FORMAT does: parquet, mooncake, token-ids, qwen-bailian, azure",
   );
   expect(await failure("x.parquet.gz")).toBe("x.parquet.gz: Parquet is compressed itself, expected a name without .gz");
   expect(await failure("x.jsonl", "moonckae")).toBe(
-    '--to is "moonckae": did you mean "mooncake"?, expected one of parquet, mooncake, token-ids, azure',
+    '--to is "moonckae": did you mean "mooncake"?, expected one of parquet, mooncake, token-ids, qwen-bailian, azure',
   );
   expect(readdirSync(folder).filter((name) => name.startsWith("x"))).toEqual([]);
 });
