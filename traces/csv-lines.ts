@@ -79,27 +79,26 @@ export class CsvLineScanner<Name extends string> {
 
   /** Moves to the next declared column; undefined at the end of the line. */
   next(): Name | undefined {
-    const columns = this.#fieldOf.length;
-    for (;;) {
-      const column = this.#column;
-      if (column === columns) {
-        if (!this.#isLineEnd(this.#at)) throw this.#otherWidth();
-        this.#block!.endsAt(this.#bytes[this.#at] === newline ? this.#at : this.#at + 1);
-        return undefined;
-      }
-      if (column > 0) {
-        if (this.#bytes[this.#at] !== comma) throw this.#otherWidth();
+    const fieldOf = this.#fieldOf;
+    const bytes = this.#bytes;
+    while (this.#column < fieldOf.length) {
+      const field = fieldOf[this.#column];
+      if (this.#column > 0) {
+        if (bytes[this.#at] !== comma) throw this.#otherWidth();
         this.#at++;
       }
       this.#column++;
       this.#cell = this.#at;
-      const field = this.#fieldOf[column];
       if (field !== noField) {
         this.#field = field;
         return this.#names[field];
       }
       this.#skipCell();
     }
+    const end = bytes[this.#at] === carriageReturn ? this.#at + 1 : this.#at;
+    if (bytes[end] !== newline) throw this.#otherWidth();
+    this.#block!.endsAt(end);
+    return undefined;
   }
 
   /** The cell as a number. */
