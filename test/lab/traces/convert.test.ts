@@ -92,6 +92,20 @@ test("several files are one trace, and a limit ends it", async () => {
   expect(rowOf(trace, 1).session).toBe(1);
 });
 
+test("requests out of order are refused, or sorted with a note; a limit is that of the sorted trace", async () => {
+  writeFileSync(at("late.jsonl"), request(3) + request(1) + request(2));
+  expect(await failureOf(() => convertTrace(at("late.jsonl"), { out: at("late.parquet") }))).toBe(
+    "late.jsonl:2: timestamp is 1, expected at least 3, the time of the previous request; kvlab trace convert --sort writes a sorted trace",
+  );
+  const notes: string[] = [];
+  const note = (text: string) => notes.push(text);
+  await convertTrace(at("late.jsonl"), { out: at("late.parquet"), sort: true, note });
+  expect(notes).toEqual(["requests out of order are sorted by time: 2 of 3"]);
+  expect((await openTrace(at("late.parquet"))).trace.arrivalNs).toEqual(Float64Array.of(1e6, 2e6, 3e6));
+  await convertTrace(at("late.jsonl"), { out: at("first.jsonl"), sort: true, limit: 1 });
+  expect(readFileSync(at("first.jsonl"), "utf8")).toBe(request(1).replace("[7, 1]", "[0, 1]"));
+});
+
 test("content that the format lacks is refused", async () => {
   const failure = (out: string, to?: string) =>
     failureOf(() => convertTrace(at("t.jsonl"), { out: at(out), ...(to !== undefined && { to }) }));
