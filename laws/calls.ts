@@ -63,7 +63,10 @@ export class CallLog {
 }
 
 const required = ["add", "remove", "victim"] as const;
-const optional = ["published", "hit", "split", "resized", "prepare", "addMany"] as const;
+const optional = [
+  ...(["published", "hit", "split", "resized", "prepare", "addMany"] as const),
+  ...(["nextToExpire", "expiresAt"] as const),
+] as const;
 
 /**
  * Wraps a policy: its calls are recorded and its exceptions become broken laws.
@@ -96,6 +99,10 @@ export function recordedPolicy(plugin: EvictionPlugin, log: CallLog): EvictionPl
         const wrapped = (...args: unknown[]) =>
           log.make(calls, name, shownArgs(name, args), () => own.apply(inner, args));
         Object.assign(policy, { [name]: wrapped });
+      }
+      if (inner.admits) {
+        policy.admits = (request, from, to) =>
+          log.make(calls, "admits", [request.id, from, to], () => inner.admits!(request, from, to));
       }
       if (inner.takeMany) {
         policy.takeMany = (into, from, to) => {

@@ -1,13 +1,25 @@
 import type { EntryId, EvictionPlugin, EvictionPolicy, RequestView } from "../core/plugins/index.ts";
-import { addRemoveAlternate, alwaysVictim, victimIsEvictable, victimIsPure } from "./contract-laws.ts";
+import {
+  addRemoveAlternate,
+  admitsInRange,
+  alwaysVictim,
+  expiredNotStored,
+  firstToExpire,
+  victimIsEvictable,
+  victimIsPure,
+} from "./contract-laws.ts";
 import { require } from "./law.ts";
 
 /** A policy whose calls are checked against its contract, with the entries that are evictable now. */
 export interface CheckedPolicy {
   readonly plugin: EvictionPlugin;
   readonly added: Set<EntryId>;
+  /** By request whose blocks `admits` has refused in its last admission: the first that is not stored. */
+  readonly refusedFrom: Map<RequestView["id"], number>;
   /** Calls `victim()` twice and checks the results. */
   victim(): EntryId | undefined;
+  /** @throws LawBroken if an evictable entry expires at or before this time */
+  checkExpired(now: number): void;
 }
 
 /**
@@ -16,6 +28,7 @@ export interface CheckedPolicy {
  */
 export function checkedPolicy(plugin: EvictionPlugin): CheckedPolicy {
   const added = new Set<EntryId>();
+  const refusedFrom = new Map<RequestView["id"], number>();
   /** By removed entry: the reason, for messages. */
   const reasons = new Map<EntryId, string>();
   let inner: EvictionPolicy;
@@ -34,9 +47,30 @@ export function checkedPolicy(plugin: EvictionPlugin): CheckedPolicy {
     }
     return victim;
   };
+  const nextToExpire = () => {
+    const [next, again] = [inner.nextToExpire!(), inner.nextToExpire!()];
+    require(firstToExpire, next === again, () => `nextToExpire() returned ${next}, and ${again} when called again`);
+    const nextAt = next === undefined ? Number.POSITIVE_INFINITY : inner.expiresAt!(next);
+    require(firstToExpire, next === undefined || added.has(next), () =>
+      `nextToExpire() returned ${next}, which is not evictable`);
+    for (const entry of added) {
+      const at = inner.expiresAt!(entry);
+      require(firstToExpire, at >= nextAt, () =>
+        `nextToExpire() returned ${next ?? "none"}, and entry ${entry} expires before it, at ${at}`);
+    }
+    return next;
+  };
   return {
     added,
+    refusedFrom,
     victim: () => victim(0),
+    checkExpired(now) {
+      if (inner?.expiresAt === undefined) return;
+      for (const entry of added) {
+        const at = inner.expiresAt(entry);
+        require(expiredNotStored, at > now, () => `entry ${entry} expires at ${at} and is stored at ${now}`);
+      }
+    },
     plugin: {
       ...plugin,
       create(context) {
@@ -60,8 +94,19 @@ export function checkedPolicy(plugin: EvictionPlugin): CheckedPolicy {
         };
         return {
           ...withOptional(policy, inner),
+          ...(inner.nextToExpire && { nextToExpire }),
+          ...(inner.admits && {
+            admits(view: RequestView, from: number, to: number) {
+              const end = inner.admits!(view, from, to);
+              require(admitsInRange, Number.isInteger(end) && end >= from && end <= to, () =>
+                `admits(request ${view.id}, ${from}, ${to}) returned ${end}`);
+              if (end < to) refusedFrom.set(view.id, end);
+              return end;
+            },
+          }),
           begin(view, now) {
             request = view.id;
+            refusedFrom.delete(view.id);
             inner.begin?.(view, now);
           },
           published(entry, view) {
@@ -74,14 +119,17 @@ export function checkedPolicy(plugin: EvictionPlugin): CheckedPolicy {
   };
 }
 
-const removalReason = { evicted: "was evicted", dropped: "was dropped" } as const;
+const removalReason = { evicted: "was evicted", expired: "expired", dropped: "was dropped" } as const;
 
 function evictable(added: Iterable<EntryId>): string {
   const all = [...added];
   return all.length === 1 ? `entry ${all[0]} is evictable` : `entries ${all.join(", ")} are evictable`;
 }
 
-const optional = ["published", "hit", "split", "resized", "begin", "prepare"] as const;
+const optional = [
+  ...(["published", "hit", "split", "resized", "begin", "prepare"] as const),
+  ...(["admits", "nextToExpire", "expiresAt"] as const),
+] as const;
 
 /** Adds the optional methods of `inner`, except the batch methods, to `policy`. */
 function withOptional(policy: EvictionPolicy, inner: EvictionPolicy): EvictionPolicy {

@@ -17,6 +17,26 @@ export const victimIsPure: Law = {
   statement: "victim() has no side effects",
 };
 
+export const admitsInRange: Law = {
+  name: "admits-in-range",
+  statement: "admits(request, from, to) returns a block from `from` to `to`",
+};
+
+export const refusedNotStored: Law = {
+  name: "refused-not-stored",
+  statement: "a block that admits() refuses is not stored, nor is a later one of the same admission",
+};
+
+export const firstToExpire: Law = {
+  name: "first-to-expire",
+  statement: "nextToExpire() returns an evictable entry with the smallest expiresAt(), and has no side effects",
+};
+
+export const expiredNotStored: Law = {
+  name: "expired-not-stored",
+  statement: "after every step no evictable entry is stored whose time has come",
+};
+
 export const callsReturn: Law = {
   name: "calls-return",
   statement: "every call returns and none throws",

@@ -145,7 +145,7 @@ class PolicyDriver {
     this.#columns.keepAll();
     this.#policy = plugin.create({
       columns: this.#columns,
-      random: seededRandom(1),
+      random: seededRandom(1), clock: { now: 0 },
       capacityBlocks: entries,
       rules,
     });

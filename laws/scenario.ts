@@ -8,7 +8,7 @@ import { blockKeysFor, type CacheConfig, createCache } from "../core/replica/com
 import { Replica } from "../core/replica/replica.ts";
 import type { BlockColumns, ChainHash } from "../core/trace/content.ts";
 import { type CheckedPolicy, checkedPolicy } from "./checked-policy.ts";
-import { addRemoveAlternate, conservation, failedAdmission, longestMatch } from "./contract-laws.ts";
+import { addRemoveAlternate, conservation, failedAdmission, longestMatch, refusedNotStored } from "./contract-laws.ts";
 import { ExpectedEntries } from "./expected-entries.ts";
 import { KvMemory } from "./kv-memory.ts";
 import { near, require, same, shown } from "./law.ts";
@@ -112,6 +112,9 @@ class ScenarioRun implements Scheduler {
     this.#recount = new Recount(this.#log, {
       allocated: (block) => this.#memory.clear(block),
       published: (requestId, block, place) => {
+        const refusedFrom = this.#policy.refusedFrom.get(requestId) ?? Number.POSITIVE_INFINITY;
+        require(refusedNotStored, place < refusedFrom, () =>
+          `block ${place} of request ${requestId} is stored, but admits() refused block ${refusedFrom}`);
         this.#contents.set(block, { request: this.#workloadRequests[requestId], place });
         entries.published(block, this.#workloadRequests[requestId], place);
       },
@@ -426,6 +429,7 @@ class ScenarioRun implements Scheduler {
     this.#recount!.catchUp();
     this.#recount!.compare(this.#cache);
     this.#entries!.check();
+    if (this.#cache.totalBlocks !== undefined) this.#policy.checkExpired(this.#cache.entries.now);
   }
 
   /** Between two steps every stored block is computed and contains its content. */

@@ -4,6 +4,9 @@ import type { BlockId } from "../plugins/index.ts";
 /** No block: a hole in a block table. */
 export const hole = -1;
 
+/** After the last block of any request. */
+const unrefused = 2 ** 30;
+
 /**
  * The physical blocks of a sequence, in the order of its tokens.
  *
@@ -20,6 +23,7 @@ export class BlockTable {
   #adoptedEnd = 0;
   #cached = 0;
   #published = 0;
+  #refusedFrom = unrefused;
   #computingEnd = 0;
   #presumedTo = 0;
   #copiedAt = hole;
@@ -42,6 +46,10 @@ export class BlockTable {
   /** Blocks before this place have been inserted into the index, or are cached. */
   get published(): number {
     return this.#published;
+  }
+  /** Blocks from this place on are not stored, because the eviction policy has refused the block at this place. */
+  get refusedFrom(): number {
+    return this.#refusedFrom;
   }
   /** Private blocks before this place are computed or in the step under way, the others are only reserved. */
   get computingEnd(): number {
@@ -73,6 +81,7 @@ export class BlockTable {
   /** The first `hits` blocks are hits; the blocks in `[hits, adoptedEnd)`, without the holes, are adopted. */
   admit(hits: number, adoptedEnd: number): void {
     this.#count = this.#cached = this.#published = hits;
+    this.#refusedFrom = unrefused;
     this.#adoptedEnd = adoptedEnd;
     for (let i = hits; i < adoptedEnd; i++) if (this.blocks[i] >= 0) this.#share(i);
   }
@@ -107,6 +116,11 @@ export class BlockTable {
   /** Blocks before `to` have been inserted into the index. */
   publish(to: number): void {
     this.#published = to;
+  }
+
+  /** The eviction policy has refused the block at this place. */
+  refuse(at: number): void {
+    this.#refusedFrom = at;
   }
 
   /** Blocks from `to` on are not published any more. */

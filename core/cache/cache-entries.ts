@@ -25,6 +25,23 @@ const computing = BlockState.computing;
 const published = BlockState.published;
 const idle = BlockState.idle;
 
+/** Stands for the request in operations that no request causes. */
+export const operatorRequest: RequestView = {
+  id: -1,
+  arrivalNs: 0,
+  inputTokens: 0,
+  maxOutputTokens: 0,
+  namespace: 0,
+  session: 0,
+  category: 0,
+  priority: 0,
+  retentionNs: 0,
+  markedTokens: 0,
+  keys: new Uint32Array(0),
+  keyStart: 0,
+  promptBlocks: 0,
+};
+
 /**
  * The cached entries and their columns. Connects the index, which reports changes of its entries, with the policy, which
  * orders the evictable ones, and checks both. Allocates blocks: free ones first, then those of eviction victims.
@@ -52,6 +69,8 @@ export class CacheEntries implements IndexHost {
   #policy!: EvictionPolicy;
   #index!: PrefixIndex;
   #evictsMany = false;
+  /** Entries that are evicted now have expired. */
+  #expiring = false;
   #leaves: LeafIndex | undefined;
   /** Rule `free-queue=single`: free and idle blocks are allocated in the order of their release. */
   readonly #singleQueue: boolean;
@@ -168,7 +187,8 @@ export class CacheEntries implements IndexHost {
 
   evicted(blocks: Int32Array, count: number): void {
     if (this.#log !== undefined) for (let i = 0; i < count; i++) this.#logEviction(blocks[i], this.#log);
-    this.#counters.evictedBlocks += count;
+    if (this.#expiring) this.#counters.expiredBlocks += count;
+    else this.#counters.evictedBlocks += count;
     const taken = Math.min(count, this.#to - this.#at) | 0;
     const wrong = reuseEvicted(blocks, taken, this.#table, this.#at, this.pool.words);
     if (wrong >= 0) this.pool.move(blocks[wrong], idle, free);
@@ -329,6 +349,31 @@ export class CacheEntries implements IndexHost {
     this.#allocator.grow(blockCount);
   }
 
+  get nextExpiry(): Nanos {
+    const entry = this.#policy.nextToExpire!();
+    return entry === undefined ? Number.POSITIVE_INFINITY : this.#policy.expiresAt!(entry);
+  }
+
+  /** Evicts the entries that have expired by `now`, each as an operation of its own at the time at which it expires. */
+  expireUntil(now: Nanos): void {
+    const policy = this.#policy;
+    for (;;) {
+      const entry = policy.nextToExpire!();
+      if (entry === undefined) return;
+      const at = policy.expiresAt!(entry);
+      if (!(at <= now)) return;
+      if (!this.#index.isEvictable(entry))
+        throw new PolicyError(`eviction policy lets entry ${String(entry)} expire, ${this.#whyInvalid(entry)}`);
+      this.tick++;
+      this.now = Math.max(this.now, at);
+      this.request = operatorRequest;
+      policy.remove(entry, "expired");
+      this.#expiring = true;
+      this.#index.evict(entry, maxBlocks);
+      this.#expiring = false;
+    }
+  }
+
   #evictOne(neededBlocks: number): void {
     const victim = this.#policy.victim(this.now);
     if (victim === undefined || !this.#index.isEvictable(victim)) this.throwInvalidVictim(victim);
@@ -338,7 +383,8 @@ export class CacheEntries implements IndexHost {
 
   #logEviction(block: BlockId, log: EventLog): void {
     const { key, end } = this.#storedContents!;
-    log.evict(this.now, this.request.id, block, key[block], end[block]);
+    if (this.#expiring) log.drop(this.now, this.request.id, block, key[block], end[block]);
+    else log.evict(this.now, this.request.id, block, key[block], end[block]);
   }
 
   throwInvalidVictim(victim: EntryId | undefined): never {

@@ -21,6 +21,10 @@ export class Counters {
   tokenRatioSum = 0;
   insertedBlocks = 0;
   evictedBlocks = 0;
+  /** Blocks of expired entries; not in `evictedBlocks`. */
+  expiredBlocks = 0;
+  /** Blocks of finished requests that were computed and not stored, because the eviction policy refused them. */
+  refusedBlocks = 0;
   copiedBlocks = 0;
   refusedRequests = 0;
   refusedTokens = 0;

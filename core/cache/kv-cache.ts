@@ -1,11 +1,11 @@
-import { assert, InvariantError } from "../errors.ts";
+import { assert, InvariantError, PolicyError } from "../errors.ts";
 import type { EventLog } from "../log/event-log.ts";
-import type { Allocator, BlockId, EvictionPolicy, Fragmentation, PrefixIndex, RequestView } from "../plugins/index.ts";
+import type { Allocator, BlockId, EvictionPolicy, Fragmentation, PrefixIndex } from "../plugins/index.ts";
 import type { Rules } from "../plugins/rules.ts";
 import type { Nanos } from "../trace/trace.ts";
 import { type BlockCopy, BlockRefs, privateWord } from "./block-refs.ts";
 import { hole } from "./block-table.ts";
-import type { CacheEntries } from "./cache-entries.ts";
+import { type CacheEntries, operatorRequest } from "./cache-entries.ts";
 import { Counters } from "./counters.ts";
 import { type Admission, Lookup } from "./lookup.ts";
 import { type BlockPool, BlockState } from "./pool.ts";
@@ -13,23 +13,6 @@ import { Publication } from "./publication.ts";
 import type { Sequence } from "./request.ts";
 
 const { reserved, computing, published } = BlockState;
-
-/** Stands for the request in operator-initiated operations. */
-const operatorRequest: RequestView = {
-  id: -1,
-  arrivalNs: 0,
-  inputTokens: 0,
-  maxOutputTokens: 0,
-  namespace: 0,
-  session: 0,
-  category: 0,
-  priority: 0,
-  retentionNs: 0,
-  markedTokens: 0,
-  keys: new Uint32Array(0),
-  keyStart: 0,
-  promptBlocks: 0,
-};
 
 /** The components of a cache; `createCache` in core/replica/compose.ts creates them. */
 export interface CacheParts {
@@ -79,6 +62,10 @@ export class KvCache {
   /** Hits share memory, but their tokens are computed again. */
   readonly recomputesHits: boolean;
   readonly #limits: boolean;
+  /** The eviction policy decides which blocks are stored. */
+  readonly #admits: boolean;
+  /** Unreferenced entries expire. */
+  readonly expires: boolean;
   readonly #evictsNeeded: boolean;
   readonly #evictsAtFailure: boolean;
   #distinct = 0;
@@ -98,6 +85,8 @@ export class KvCache {
     this.#recomputeLast = rules["full-hit"] !== "stored-logits";
     this.recomputesHits = rules["hit-compute"] === "recompute";
     this.#limits = rules["max-entries"] !== "unlimited" || rules["prefix-blocks"] !== "unlimited";
+    this.#admits = parts.policy.admits !== undefined;
+    this.expires = parts.policy.nextToExpire !== undefined;
     this.#evictsNeeded = rules["evict-amount"] === "needed";
     this.#evictsAtFailure = rules["failed-admission"] === "evicts";
     const forward = rules["free-order"] === "forward";
@@ -105,6 +94,11 @@ export class KvCache {
     const storesTails = rules["store-tail"] === "true";
     this.#publication = new Publication(index, entries, this.refs, counters, log, blockTokens, storesTails);
     this.lookup = new Lookup(parts, this.pool);
+  }
+
+  /** Every computed block is stored until its space is needed: the policy neither refuses blocks nor lets entries expire. */
+  get storesAll(): boolean {
+    return !this.#admits && !this.expires;
   }
 
   get totalBlocks(): number | undefined {
@@ -157,6 +151,7 @@ export class KvCache {
    * fewer than `spareBlocks` would be left; nothing changes then, unless the rule is `failed-admission=evicts`.
    */
   admit(sequence: Sequence, tokens: number, now: Nanos, spareBlocks = 0): boolean {
+    this.advanceTo(now);
     const { lookup } = this;
     const admission = lookup.planAdmission(sequence, tokens);
     const { hitBlocks, hitTokens, neededBlocks } = admission;
@@ -278,7 +273,9 @@ export class KvCache {
 
   /** The request has finished: publishes the blocks that the rules allow, then releases all blocks. */
   finish(sequence: Sequence, now: Nanos): void {
-    const isPublished = this.#publish(sequence, this.#publication.blocksAtEnd(sequence), now, true);
+    const blocks = this.#publication.blocksAtEnd(sequence);
+    const isPublished = this.#publish(sequence, blocks, now, true);
+    if (this.#admits) this.#countersOf(sequence).refusedBlocks += Math.max(0, blocks - sequence.blocks.refusedFrom);
     this.log?.finish(now, sequence.request.id, sequence.generatedTokens);
     if (!isPublished) this.begin(sequence, now);
     this.#release(sequence);
@@ -349,8 +346,19 @@ export class KvCache {
     this.log?.refuse(now, sequence.request.id);
   }
 
+  /** Evicts the entries that have expired by now, in the order in which they expire. Called before every lookup. */
+  advanceTo(now: Nanos): void {
+    if (this.expires) this.entries.expireUntil(now);
+  }
+
+  /** Time at which the next entry expires; `Infinity` if none does. */
+  get nextExpiry(): Nanos {
+    return this.expires ? this.entries.nextExpiry : Number.POSITIVE_INFINITY;
+  }
+
   /** Begins an operation of this request; undefined: operator-initiated. */
   begin(sequence: Sequence | undefined, now: Nanos): void {
+    this.advanceTo(now);
     const tick = ++this.entries.tick;
     if (tick > 0xffff_ffff) throw new InvariantError(`${tick} operations, more than a 32-bit tick counts`);
     this.entries.now = now;
@@ -400,7 +408,7 @@ export class KvCache {
     if (adoptedEnd <= from) {
       const computingTo = Math.max(from, Math.min(to, computingEnd));
       // Fast path: a prompt that is computed in one step and published at allocation.
-      const whole = wholePrompt && this.#publishAtAllocation && to === request.promptBlocks;
+      const whole = wholePrompt && this.#publishAtAllocation && !this.#admits && to === request.promptBlocks;
       if (whole) blocks.presume(to);
       refs.allocatePrivate(table, from, to, whole ? privateWord.published : privateWord.computing, computingTo);
     } else {
@@ -445,12 +453,27 @@ export class KvCache {
   }
 
   /** One operation; false if there is nothing to publish. */
-  #publish(sequence: Sequence, to: number, now: Nanos, finishes = false): boolean {
+  #publish(sequence: Sequence, computed: number, now: Nanos, finishes = false): boolean {
+    const to = this.#admits ? this.#admitted(sequence, computed, now) : computed;
     if (to <= sequence.blocks.published) return false;
     this.begin(sequence, now);
     this.#publication.publish(sequence, to, now, finishes);
     if (this.#limits) this.entries.enforceLimits();
     return true;
+  }
+
+  /** Blocks of the sequence before the returned place may be stored, of the first `computed`. */
+  #admitted({ request, blocks }: Sequence, computed: number, now: Nanos): number {
+    const from = blocks.published;
+    const to = Math.min(computed, blocks.refusedFrom);
+    if (to <= from) return to;
+    this.entries.now = now;
+    const end = this.#policy.admits!(request, from, to);
+    if (!(Number.isInteger(end) && end >= from && end <= to))
+      throw new PolicyError(`admits(${from}, ${to}) of the eviction policy returned ${end}, expected ${from} to ${to}`);
+    if (end === to) return to;
+    blocks.refuse(this.index.stores === undefined ? end : from);
+    return blocks.refusedFrom;
   }
 
   #release(sequence: Sequence): void {

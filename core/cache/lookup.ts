@@ -1,6 +1,6 @@
 import type { EventLog } from "../log/event-log.ts";
 import { Miss } from "../log/miss-reasons.ts";
-import type { BlockId, Match, PartialMatch, PrefixIndex } from "../plugins/index.ts";
+import type { BlockId, EvictionPolicy, Match, PartialMatch, PrefixIndex } from "../plugins/index.ts";
 import type { Rules } from "../plugins/rules.ts";
 import { noTail } from "../trace/content.ts";
 import type { Nanos } from "../trace/trace.ts";
@@ -33,6 +33,7 @@ interface LookupParts {
   readonly blockTokens: number;
   readonly rules: Rules;
   readonly index: PrefixIndex;
+  readonly policy: EvictionPolicy;
   readonly namespaces: boolean;
   readonly log: EventLog | undefined;
 }
@@ -109,7 +110,7 @@ export class Lookup {
   /** Block table of `cachedTokens`. */
   #scratch = new Int32Array(64);
 
-  constructor({ blockTokens, rules, index, namespaces, log }: LookupParts, pool: BlockPool) {
+  constructor({ blockTokens, rules, index, policy, namespaces, log }: LookupParts, pool: BlockPool) {
     this.#blockTokens = blockTokens;
     this.#index = index;
     this.#pool = pool;
@@ -127,7 +128,12 @@ export class Lookup {
     this.#storedLogits = rules["full-hit"] === "stored-logits";
     this.#worstCase = rules.reserve === "worst-case";
     this.#reasons = log === undefined ? undefined : [];
-    const remembered = index.remembersEvicted === true && rules.publish === "allocation" && !namespaces;
+    // A block that the policy has refused to store was computed and is not remembered by the index.
+    const remembered =
+      index.remembersEvicted === true &&
+      rules.publish === "allocation" &&
+      !namespaces &&
+      policy.admits === undefined;
     this.history = remembered ? undefined : new ContentHistory();
   }
 

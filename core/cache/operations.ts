@@ -42,6 +42,7 @@ export type PinResult = "pinned" | "not cached" | "over budget";
  */
 export function pin(cache: KvCache, prefix: Sequence, now: Nanos): PinResult {
   if (cache.pins.has(prefix)) return "pinned";
+  cache.advanceTo(now);
   const blocks = matchWhole(cache, prefix);
   if (blocks === 0) return "not cached";
   const path = prefix.table.subarray(0, blocks);
@@ -87,6 +88,7 @@ export type DeleteResult = "deleted" | "not cached" | "in use";
  */
 export function deletePrefix(cache: KvCache, prefix: Sequence, now: Nanos): DeleteResult {
   const { index, pool } = cache;
+  cache.advanceTo(now);
   const blocks = matchWhole(cache, prefix);
   if (blocks === 0) return "not cached";
   const areIdle = (equal: readonly BlockId[]) => equal.every((block) => pool.stateOf(block) === BlockState.idle);

@@ -30,6 +30,8 @@ export function cacheReport(counters: Counters, fragmentation?: Fragmentation) {
     },
     insertedBlocks: counters.insertedBlocks,
     evictedBlocks: counters.evictedBlocks,
+    ...(counters.expiredBlocks > 0 && { expiredBlocks: counters.expiredBlocks }),
+    ...(counters.refusedBlocks > 0 && { refusedBlocks: counters.refusedBlocks }),
     copiedBlocks: counters.copiedBlocks,
     missTokens,
     refusedRequests: counters.refusedRequests,

@@ -12,8 +12,11 @@ import type { Rules } from "./rules.ts";
 export interface EvictionPolicy {
   /** The entry became evictable. */
   add(entry: EntryId): void;
-  /** The entry is not evictable any more: it is referenced, evicted as this policy's victim, or dropped by the index. */
-  remove(entry: EntryId, why: "referenced" | "evicted" | "dropped"): void;
+  /**
+   * The entry is not evictable any more: it is referenced, evicted as this policy's victim, evicted because it expired, or dropped
+   * by the index.
+   */
+  remove(entry: EntryId, why: "referenced" | "evicted" | "expired" | "dropped"): void;
   /** The next eviction victim. Has no side effects: a second call returns the same entry. */
   victim(now: Nanos): EntryId | undefined;
   /** The request has inserted the entry and references it. The number may be that of an earlier, removed entry. */
@@ -29,6 +32,20 @@ export interface EvictionPolicy {
   resized?(entry: EntryId): void;
   /** A request is about to be admitted, or is refused. */
   begin?(request: RequestView, now: Nanos): void;
+  /**
+   * Blocks `[from, to)` of the request are computed, or will be in this step, and would be stored; the content id of block i is
+   * `request.keys[request.keyStart + i]`, and some of them may be stored already. Returns the first that is not to be stored, `to` =
+   * none. No later block of this admission of the request is stored either, so that a stored prefix has no hole. An index of whole
+   * prompts stores all of them or none. If absent, all blocks are stored.
+   */
+  admits?(request: RequestView, from: number, to: number): number;
+  /**
+   * The evictable entry that expires first; undefined = none ever expires. The cache evicts it when its time has come, although
+   * its space is not needed. Has no side effects. Requires `expiresAt`.
+   */
+  nextToExpire?(): EntryId | undefined;
+  /** Time at which this evictable entry expires, in ns since the start of the trace; may be `Infinity`. Has no side effects. */
+  expiresAt?(entry: EntryId): Nanos;
   /** Called once, before the first request, with the whole trace. A policy with this method is offline. */
   prepare?(future: FutureView): void;
   /** `add` for `entries[0 .. count)`, which one request has released. Optional: `byScore` implements it. */
@@ -49,6 +66,8 @@ export interface EvictionPolicy {
 export interface EvictionContext {
   /** Facts about all entries, as typed arrays indexed by entry. */
   readonly columns: EntryColumns;
+  /** Time of the operation under way. In a replay without a clock it is 0, unless the policy has `nextToExpire`: then arrival times. */
+  readonly clock: { readonly now: Nanos };
   /** The only source of random numbers, with the seed of the run. */
   readonly random: Random;
   /** Blocks of the cache; undefined if unlimited. */

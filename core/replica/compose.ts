@@ -106,6 +106,7 @@ export function createCache(config: CacheConfig, log?: EventLog, future = config
       ? neverEvicts
       : eviction.create({
           columns,
+          clock: entries,
           random: seededRandom(config.seed),
           capacityBlocks: blocks,
           rules,

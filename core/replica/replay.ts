@@ -62,7 +62,7 @@ interface Batch {
   fedTo: number;
 }
 
-/** There is no clock: a step takes no time. */
+/** There is no clock: a step takes no time. Only where entries expire, requests have their arrival times. */
 const noTime: StepResult = { durationNs: 0 };
 
 /**
@@ -115,18 +115,19 @@ export class CacheReplay {
     for (let row = from; row < to; row++) {
       const id = this.#fed++;
       if (id === warmup && id > 0) cache.counters.reset();
-      before?.(id, cache, 0);
+      const now = cache.expires ? trace.arrivalNs[row] : 0;
+      before?.(id, cache, now);
       const { refusedRequests } = cache.counters;
-      const sequence = replica.submit(request.reset(id, row), 0);
-      let plan = replica.plan(0);
+      const sequence = replica.submit(request.reset(id, row), now);
+      let plan = replica.plan(now);
       if (!plan.isEmpty) {
         results.hitBlocks[row] = sequence.cachedBlocks;
         results.hitTokens[row] = sequence.cachedTokens;
       }
       // One step, unless the scheduler computes prompts in chunks.
-      for (; !plan.isEmpty; plan = replica.plan(0)) {
+      for (; !plan.isEmpty; plan = replica.plan(now)) {
         if (audited) audit(cache, replica.running);
-        replica.commit(plan, noTime, 0);
+        replica.commit(plan, noTime, now);
         if (replica.isIdle) break;
       }
       if (cache.counters.refusedRequests > refusedRequests) results.refused[row] = 1;

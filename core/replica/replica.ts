@@ -115,6 +115,7 @@ export class Replica implements SchedulerContext, ReplicaView {
   /** The next step; may be empty. The object is reused by the next call. */
   plan(now: Nanos): StepPlan {
     this.#now = now;
+    this.cache.advanceTo(now);
     this.#plan.clear();
     this.#inputs.clear();
     do {
@@ -200,6 +201,8 @@ export class Replica implements SchedulerContext, ReplicaView {
   repeatableSteps(): number {
     const { running, cache } = this;
     if (this.#composer.speculation !== undefined || this.#batches !== undefined) return 0;
+    // An entry may expire between two steps.
+    if (cache.nextExpiry < Number.POSITIVE_INFINITY) return 0;
     const { count, decodeTokens, prefillTokens } = this.#plan;
     // If as many requests run as were in the step, none has finished.
     if (count === 0 || !this.#allInStep || count !== running.length) return 0;

@@ -127,9 +127,11 @@ function countersOf({ replicas, transfers }: Served): Counters {
     new Counters(),
     ...replicas.filter(({ isPrefill }) => isPrefill).map(({ cache }) => cache.counters),
   ]);
-  const { refusedRequests, preemptions, rehitTokens, insertedBlocks, evictedBlocks, copiedBlocks } = all;
+  const { refusedRequests, preemptions, rehitTokens } = all;
+  const { insertedBlocks, evictedBlocks, expiredBlocks, refusedBlocks, copiedBlocks } = all;
   return Object.assign(prefill, {
-    ...{ refusedRequests, preemptions, rehitTokens, insertedBlocks, evictedBlocks, copiedBlocks },
+    ...{ refusedRequests, preemptions, rehitTokens },
+    ...{ insertedBlocks, evictedBlocks, expiredBlocks, refusedBlocks, copiedBlocks },
   });
 }
 

@@ -229,7 +229,7 @@ function guardedPolicy(plugin: EvictionPlugin, context: Parameters<EvictionPlugi
   const made = guard.object(policy, {
     noun: "policy",
     required: ["add", "remove", "victim"],
-    optional: ["published", "hit", "split", "resized", "prepare", "begin"],
+    optional: ["published", "hit", "split", "resized", "prepare", "begin", "admits", "nextToExpire", "expiresAt"],
   });
   // Batch methods of other policies are not called, because an error in them could not be attributed to one decision.
   if (isScoreOrder(policy)) {
@@ -237,6 +237,8 @@ function guardedPolicy(plugin: EvictionPlugin, context: Parameters<EvictionPlugi
     made.takeMany = (into, from, to) => guard.call("victim", () => policy.takeMany(into, from, to));
     made.takeNext = (added) => guard.call("victim", () => policy.takeNext(added));
   }
+  if ((policy.nextToExpire === undefined) !== (policy.expiresAt === undefined))
+    throw guard.error("create()", "returned a policy with one of nextToExpire() and expiresAt(), expected both or none");
   const { begin, victim } = made;
   made.begin = (request, now) => {
     guard.request = request.id;
