@@ -34,7 +34,7 @@ export const firstToExpire: Law = {
 
 export const expiredNotStored: Law = {
   name: "expired-not-stored",
-  statement: "after every step no evictable entry is stored whose time has come",
+  statement: "when a step is planned, no evictable entry is stored whose time has come",
 };
 
 export const callsReturn: Law = {

@@ -145,7 +145,9 @@ class PolicyDriver {
     this.#columns.keepAll();
     this.#policy = plugin.create({
       columns: this.#columns,
-      random: seededRandom(1), clock: { now: 0 },
+      random: seededRandom(1),
+      clock: { now: 0 },
+      options: {},
       capacityBlocks: entries,
       rules,
     });

@@ -163,6 +163,7 @@ class ScenarioRun implements Scheduler {
   // The scheduler: follows the script, and after its end schedules all requests in order.
 
   plan(context: SchedulerContext): void {
+    if (this.#checked && this.#cache.totalBlocks !== undefined) this.#policy.checkExpired(this.#now);
     const isScripted = this.#isScripted;
     for (const sequence of [...context.running] as Sequence[]) {
       const choice = isScripted ? this.#choose(8) : 7;
@@ -429,7 +430,6 @@ class ScenarioRun implements Scheduler {
     this.#recount!.catchUp();
     this.#recount!.compare(this.#cache);
     this.#entries!.check();
-    if (this.#cache.totalBlocks !== undefined) this.#policy.checkExpired(this.#cache.entries.now);
   }
 
   /** Between two steps every stored block is computed and contains its content. */

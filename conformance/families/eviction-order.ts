@@ -67,7 +67,14 @@ const nsPerUnit = 1e6;
 function order(plugin: EvictionPlugin, nodes: readonly Node[], now: number | undefined): unknown[] {
   const rules = resolveRules({ victims: "leaf" });
   const columns = new EntryColumns(nodes.length, "reverse", columnsOf(plugin, rules));
-  const policy = plugin.create({ columns, random: seededRandom(1), clock: { now: 0 }, capacityBlocks: nodes.length, rules });
+  const policy = plugin.create({
+    columns,
+    random: seededRandom(1),
+    clock: { now: 0 },
+    options: {},
+    capacityBlocks: nodes.length,
+    rules,
+  });
   const usedAt = ticks(nodes.map(({ last }) => last));
   const createdAt = ticks(nodes.map(({ created }) => created));
   const byUse = nodes.map((_, i) => i).sort((a, b) => usedAt[a] - usedAt[b]);

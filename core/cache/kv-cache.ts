@@ -472,8 +472,9 @@ export class KvCache {
     if (!(Number.isInteger(end) && end >= from && end <= to))
       throw new PolicyError(`admits(${from}, ${to}) of the eviction policy returned ${end}, expected ${from} to ${to}`);
     if (end === to) return to;
-    blocks.refuse(this.index.stores === undefined ? end : from);
-    return blocks.refusedFrom;
+    const refusedFrom = this.index.stores === undefined ? end : from;
+    blocks.refuse(refusedFrom);
+    return refusedFrom;
   }
 
   #release(sequence: Sequence): void {

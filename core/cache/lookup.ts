@@ -130,10 +130,7 @@ export class Lookup {
     this.#reasons = log === undefined ? undefined : [];
     // A block that the policy has refused to store was computed and is not remembered by the index.
     const remembered =
-      index.remembersEvicted === true &&
-      rules.publish === "allocation" &&
-      !namespaces &&
-      policy.admits === undefined;
+      index.remembersEvicted === true && rules.publish === "allocation" && !namespaces && policy.admits === undefined;
     this.history = remembered ? undefined : new ContentHistory();
   }
 

@@ -1,9 +1,12 @@
 import type { Random } from "../random.ts";
 import type { Nanos } from "../trace/trace.ts";
 import type { ColumnName, ColumnNeeds, EntryColumns, EntryId } from "./entry-columns.ts";
-import type { Plugin } from "./plugin.ts";
+import type { Plugin, PluginOption } from "./plugin.ts";
 import type { FutureView, RequestView } from "./request-view.ts";
 import type { Rules } from "./rules.ts";
+
+/** Why an entry is not evictable any more. */
+export type RemovalReason = "referenced" | "evicted" | "expired" | "dropped";
 
 /**
  * Orders the evictable entries. Only `add`, `remove` and `victim` are required. Properties of the entries are in the columns
@@ -16,7 +19,7 @@ export interface EvictionPolicy {
    * The entry is not evictable any more: it is referenced, evicted as this policy's victim, evicted because it expired, or dropped
    * by the index.
    */
-  remove(entry: EntryId, why: "referenced" | "evicted" | "expired" | "dropped"): void;
+  remove(entry: EntryId, why: RemovalReason): void;
   /** The next eviction victim. Has no side effects: a second call returns the same entry. */
   victim(now: Nanos): EntryId | undefined;
   /** The request has inserted the entry and references it. The number may be that of an earlier, removed entry. */
@@ -74,11 +77,15 @@ export interface EvictionContext {
   readonly capacityBlocks: number | undefined;
   /** The reuse rules in effect. */
   readonly rules: Rules;
+  /** Values of the plug-in's `options`: those in its name, as in `ttl:ttl-s=60`, and the defaults of the others. */
+  readonly options: Readonly<Record<string, number>>;
 }
 
 export interface EvictionPlugin extends Plugin {
   /** The columns that the policy reads; `key` need not be declared. `byScore` declares those of its scores. */
   readonly columns?: ColumnNeeds;
+  /** Options, which the user appends to the name: `--eviction ttl:ttl-s=60`. */
+  readonly options?: Readonly<Record<string, PluginOption>>;
   /** A policy for one cache. Policies of different caches share no state. */
   create(context: EvictionContext): EvictionPolicy;
   /** The cache is unlimited and never evicts: a bound. */

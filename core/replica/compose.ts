@@ -110,6 +110,7 @@ export function createCache(config: CacheConfig, log?: EventLog, future = config
           random: seededRandom(config.seed),
           capacityBlocks: blocks,
           rules,
+          options: optionsOf("eviction policy", eviction),
         });
   if (policy.prepare) {
     if (!future) throw new InputError(`eviction ${eviction.name} reads the future, which requires a whole trace`);
@@ -168,7 +169,7 @@ const routerSeed = 0x52_4f_55_54;
  * range.
  */
 export function optionsOf(
-  kind: "scheduler" | "router",
+  kind: "scheduler" | "router" | "eviction policy",
   { name: plugin, options = {} }: Plugin & { readonly options?: Readonly<Record<string, PluginOption>> },
   given: Readonly<Record<string, number>> = {},
 ): Record<string, number> {
@@ -185,6 +186,17 @@ export function optionsOf(
     all[name] = value;
   }
   return all;
+}
+
+/** The policy with these values of its options, which its name then has. @throws InputError as `optionsOf` */
+export function evictionWith(plugin: EvictionPlugin, given: Readonly<Record<string, number>>): EvictionPlugin {
+  const options = optionsOf("eviction policy", plugin, given);
+  const shown = Object.entries(given).map(([name, value]) => `:${name}=${value}`);
+  return {
+    ...plugin,
+    name: plugin.name + shown.join(""),
+    create: (context) => plugin.create({ ...context, options }),
+  };
 }
 
 function hint(name: string, names: readonly string[]): string {

@@ -8,7 +8,7 @@ import type {
   SchedulerPlugin,
 } from "../../core/plugins/index.ts";
 import type { RuleName, Rules, RuleValue } from "../../core/plugins/rules.ts";
-import { checkAllocator, createCache, rulesFor } from "../../core/replica/compose.ts";
+import { checkAllocator, createCache, evictionWith, rulesFor } from "../../core/replica/compose.ts";
 import type { ReplayConfig } from "../../core/replica/replay.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import type { DeviceOptions, Preset } from "../../policies/preset.ts";
@@ -203,10 +203,24 @@ export function presetOf(choice: string | Preset): Preset {
 
 export const indexOf = (choice: string | IndexPlugin): Promise<IndexPlugin> => pluginNamed("index", choice);
 
-/** As `pluginNamed`; a user's policy that reads the future is marked as offline. */
+/** As `pluginNamed`, with options: `ttl:ttl-s=60`. A user's policy that reads the future is marked as offline. */
 export async function evictionOf(choice: string | EvictionPlugin): Promise<EvictionPlugin> {
+  const [, name, given] = (typeof choice === "string" && /^(.+?)((?::[^:=]+=[^:=]*)+)$/.exec(choice)) || [];
+  if (name !== undefined) return evictionWith(await evictionOf(name), evictionOptions(given));
   const eviction = await pluginNamed("eviction", choice);
   return evictionRegistry.all.includes(eviction) ? eviction : withOffline(eviction);
+}
+
+function evictionOptions(text: string): Record<string, number> {
+  const pairs = text.split(":").slice(1);
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const [name, value] = pair.split("=");
+      if (value.trim() === "" || !Number.isFinite(Number(value)))
+        throw new InputError(`option ${name} of the eviction policy is "${value}", expected a number`);
+      return [name, Number(value)];
+    }),
+  );
 }
 
 /** Marks a policy that reads the future as offline. */

@@ -238,7 +238,10 @@ function guardedPolicy(plugin: EvictionPlugin, context: Parameters<EvictionPlugi
     made.takeNext = (added) => guard.call("victim", () => policy.takeNext(added));
   }
   if ((policy.nextToExpire === undefined) !== (policy.expiresAt === undefined))
-    throw guard.error("create()", "returned a policy with one of nextToExpire() and expiresAt(), expected both or none");
+    throw guard.error(
+      "create()",
+      "returned a policy with one of nextToExpire() and expiresAt(), expected both or none",
+    );
   const { begin, victim } = made;
   made.begin = (request, now) => {
     guard.request = request.id;

@@ -20,4 +20,6 @@ export { retention } from "./retention.ts";
 export { s3Fifo } from "./s3-fifo.ts";
 export { sieve } from "./sieve.ts";
 export { slru } from "./slru.ts";
+export { tinylfu } from "./tinylfu.ts";
+export { ttl } from "./ttl.ts";
 export { unbounded } from "./unbounded.ts";

@@ -65,7 +65,9 @@ class Trial {
     this.#columns.keepAll();
     this.#policy = byScore(...order).create({
       columns: this.#columns,
-      random: seededRandom(1), clock: { now: 0 },
+      random: seededRandom(1),
+      clock: { now: 0 },
+      options: {},
       capacityBlocks: entryCount,
       rules: resolveRules({ "free-order": forward ? "forward" : "reverse" }),
     });

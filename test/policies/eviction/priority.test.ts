@@ -57,7 +57,14 @@ function alone(plugin: EvictionPlugin, entryCount: number) {
   const columns = new EntryColumns(entryCount, "reverse");
   columns.keepAll();
   const rules = resolveRules();
-  const policy = plugin.create({ columns, rules, random: seededRandom(1), clock: { now: 0 }, capacityBlocks: entryCount });
+  const policy = plugin.create({
+    columns,
+    rules,
+    random: seededRandom(1),
+    clock: { now: 0 },
+    options: {},
+    capacityBlocks: entryCount,
+  });
   return { columns, policy };
 }
 

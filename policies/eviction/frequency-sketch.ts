@@ -1,0 +1,56 @@
+const rows = 4;
+const mostCount = 15;
+
+/**
+ * Approximate counts of how often each content was requested lately: a count-min sketch of four rows of counters from 0 to 15, which
+ * are halved when as many requests as ten times the capacity have been counted (TinyLFU, Einziger, Friedman, Manes, ACM ToS 2017).
+ * Only the smallest of a content's four counters are incremented. An estimate is never below the count since the last halving.
+ */
+export class FrequencySketch {
+  readonly #counts: Uint8Array;
+  readonly #mask: number;
+  readonly #sample: number;
+  #counted = 0;
+
+  /** `capacity`: number of contents that the cache has room for. */
+  constructor(capacity: number) {
+    let width = 16;
+    while (width < capacity) width *= 2;
+    this.#mask = width - 1;
+    this.#counts = new Uint8Array(rows * width);
+    this.#sample = 10 * capacity;
+  }
+
+  /** Counts a request of this content id. */
+  add(key: number): void {
+    const estimate = this.estimate(key);
+    if (estimate < mostCount) {
+      for (let row = 0; row < rows; row++) {
+        const at = this.#at(key, row);
+        if (this.#counts[at] === estimate) this.#counts[at] = estimate + 1;
+      }
+    }
+    if (++this.#counted < this.#sample) return;
+    this.#counted >>>= 1;
+    const counts = this.#counts;
+    for (let at = 0; at < counts.length; at++) counts[at] >>>= 1;
+  }
+
+  /** Requests of this content id, approximately; at most 15. */
+  estimate(key: number): number {
+    let least = mostCount;
+    for (let row = 0; row < rows; row++) least = Math.min(least, this.#counts[this.#at(key, row)]);
+    return least;
+  }
+
+  /** Index of the counter of a content id in a row: multiplicative hashing, with another odd factor for each row. */
+  #at(key: number, row: number): number {
+    let hash = Math.imul(key + 1, factors[row]);
+    hash ^= hash >>> 15;
+    hash = Math.imul(hash, 0x2c1b3c6d);
+    hash ^= hash >>> 13;
+    return row * (this.#mask + 1) + (hash & this.#mask);
+  }
+}
+
+const factors = [0x9e3779b1, 0x85ebca77, 0xc2b2ae3d, 0x27d4eb2f];
