@@ -36,5 +36,7 @@ export const goldenHits: Readonly<Record<string, string>> = {
   "s3-fifo": "624 3256 4358 5353 5966",
   sieve: "604 3193 3991 5401 6162",
   slru: "651 2710 3819 5381 6146",
+  tinylfu: "424 3091 4477 5439 6067",
+  ttl: "558 2203 3362 5139 6152",
   unbounded: "6483 6483 6483 6483 6483",
 };
