@@ -37,6 +37,11 @@ export const expiredNotStored: Law = {
   statement: "when a step is planned, no evictable entry is stored whose time has come",
 };
 
+export const requestsView: Law = {
+  name: "requests-view",
+  statement: "context.requests has the requests that wait, in the order of the queue, and those that run",
+};
+
 export const callsReturn: Law = {
   name: "calls-return",
   statement: "every call returns and none throws",

@@ -1,3 +1,4 @@
+import { CacheRequests } from "../core/cache/replica-requests.ts";
 import { EntryColumns } from "../core/plugins/entry-columns.ts";
 import type { EntryId, EvictionPlugin, EvictionPolicy, RequestView } from "../core/plugins/index.ts";
 import { resolveRules } from "../core/plugins/rules.ts";
@@ -148,6 +149,7 @@ class PolicyDriver {
       random: seededRandom(1),
       clock: { now: 0 },
       options: {},
+      requests: new CacheRequests(),
       capacityBlocks: entries,
       rules,
     });

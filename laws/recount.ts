@@ -17,6 +17,8 @@ export interface RecountListener {
   released(block: number): void;
   /** The block is no longer cached. */
   removed(block: number): void;
+  /** The request has finished or was refused. */
+  ended(request: number): void;
 }
 
 /** Recounts the state and the reference count of every block from the event log alone, independently of the cache. */
@@ -132,8 +134,11 @@ export class Recount {
         this.#listener.removed(block);
         return;
       case EventKind.finish:
-      case EventKind.preempt:
       case EventKind.refuse:
+        this.#referenced.delete(request);
+        this.#listener.ended(request);
+        return;
+      case EventKind.preempt:
       case EventKind.unpin:
         this.#referenced.delete(request);
         return;

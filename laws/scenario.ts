@@ -8,7 +8,14 @@ import { blockKeysFor, type CacheConfig, createCache } from "../core/replica/com
 import { Replica } from "../core/replica/replica.ts";
 import type { BlockColumns, ChainHash } from "../core/trace/content.ts";
 import { type CheckedPolicy, checkedPolicy } from "./checked-policy.ts";
-import { addRemoveAlternate, conservation, failedAdmission, longestMatch, refusedNotStored } from "./contract-laws.ts";
+import {
+  addRemoveAlternate,
+  conservation,
+  failedAdmission,
+  longestMatch,
+  refusedNotStored,
+  requestsView,
+} from "./contract-laws.ts";
 import { ExpectedEntries } from "./expected-entries.ts";
 import { KvMemory } from "./kv-memory.ts";
 import { near, require, same, shown } from "./law.ts";
@@ -72,6 +79,7 @@ class ScenarioRun implements Scheduler {
   readonly #contents = new Map<number, { request: WorkloadRequest; place: number }>();
   readonly #decisions: string[] = [];
   readonly #inStep = new Set<number>();
+  readonly #ended = new Set<number>();
   #failedAdmissions = 0;
   #arrived = 0;
   #at = 0;
@@ -121,6 +129,7 @@ class ScenarioRun implements Scheduler {
       hit: (block) => entries.hit(block),
       released: (block) => entries.released(block),
       removed: (block) => entries.removed(block),
+      ended: (requestId) => this.#ended.add(requestId),
     });
   }
 
@@ -430,6 +439,17 @@ class ScenarioRun implements Scheduler {
     this.#recount!.catchUp();
     this.#recount!.compare(this.#cache);
     this.#entries!.check();
+    this.#checkRequests();
+  }
+
+  /** A request waits or runs from its arrival to its end. */
+  #checkRequests(): void {
+    const { requests } = this.#cache;
+    const idsOf = (views: Iterable<{ readonly id: number }>) => [...views].map(({ id }) => id);
+    const [waiting, running] = [idsOf(requests.waiting()), idsOf(requests.running())];
+    const present = this.#requests.slice(0, this.#arrived).filter(({ id }) => !this.#ended.has(id));
+    same(requestsView, "waiting and running requests", sorted([...waiting, ...running]), idsOf(present));
+    same(requestsView, "running requests", running, idsOf(this.#replica.running.map(({ request }) => request)));
   }
 
   /** Between two steps every stored block is computed and contains its content. */

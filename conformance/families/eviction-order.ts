@@ -1,3 +1,4 @@
+import { CacheRequests } from "../../core/cache/replica-requests.ts";
 import { EntryColumns } from "../../core/plugins/entry-columns.ts";
 import { columnsOf } from "../../core/plugins/eviction-policy.ts";
 import type { EvictionPlugin, EvictionPolicy, RequestView } from "../../core/plugins/index.ts";
@@ -72,6 +73,7 @@ function order(plugin: EvictionPlugin, nodes: readonly Node[], now: number | und
     random: seededRandom(1),
     clock: { now: 0 },
     options: {},
+    requests: new CacheRequests(),
     capacityBlocks: nodes.length,
     rules,
   });

@@ -10,6 +10,7 @@ import { Counters } from "./counters.ts";
 import { type Admission, Lookup } from "./lookup.ts";
 import { type BlockPool, BlockState } from "./pool.ts";
 import { Publication } from "./publication.ts";
+import type { CacheRequests } from "./replica-requests.ts";
 import type { Sequence } from "./request.ts";
 
 const { reserved, computing, published } = BlockState;
@@ -25,6 +26,8 @@ export interface CacheParts {
   readonly allocator: Allocator;
   readonly entries: CacheEntries;
   readonly counters: Counters;
+  /** Requests of the replica, which the policy reads. */
+  readonly requests: CacheRequests;
   readonly log: EventLog | undefined;
   /** Requests come from more than one namespace. */
   readonly namespaces: boolean;
@@ -42,6 +45,7 @@ export class KvCache {
   readonly rules: Rules;
   readonly counters: Counters;
   readonly entries: CacheEntries;
+  readonly requests: CacheRequests;
   readonly index: PrefixIndex;
   readonly refs: BlockRefs;
   /** Prefixes that an operator has pinned. */
@@ -76,6 +80,7 @@ export class KvCache {
     this.rules = rules;
     this.counters = counters;
     this.entries = entries;
+    this.requests = parts.requests;
     this.index = index;
     this.#policy = parts.policy;
     this.#allocator = parts.allocator;

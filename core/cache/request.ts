@@ -180,6 +180,8 @@ export class SequenceQueue {
   first: Sequence | undefined;
   #last: Sequence | undefined;
   count = 0;
+  /** Number of changes. */
+  version = 0;
   /** Known tokens of all sequences in the queue, which do not change while they wait. */
   tokens = 0;
 
@@ -213,6 +215,7 @@ export class SequenceQueue {
 
   #counted({ knownTokens }: Sequence, by: 1 | -1): void {
     this.count += by;
+    this.version++;
     this.tokens += by * knownTokens;
   }
 }

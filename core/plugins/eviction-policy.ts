@@ -2,7 +2,7 @@ import type { Random } from "../random.ts";
 import type { Nanos } from "../trace/trace.ts";
 import type { ColumnName, ColumnNeeds, EntryColumns, EntryId } from "./entry-columns.ts";
 import type { Plugin, PluginOption } from "./plugin.ts";
-import type { FutureView, RequestView } from "./request-view.ts";
+import type { FutureView, ReplicaRequests, RequestView } from "./request-view.ts";
 import type { Rules } from "./rules.ts";
 
 /** Why an entry is not evictable any more. */
@@ -71,6 +71,8 @@ export interface EvictionContext {
   readonly columns: EntryColumns;
   /** Time of the operation under way. In a replay without a clock it is 0, unless the policy has `nextToExpire`: then arrival times. */
   readonly clock: { readonly now: Nanos };
+  /** The waiting and running requests of the replica. */
+  readonly requests: ReplicaRequests;
   /** The only source of random numbers, with the seed of the run. */
   readonly random: Random;
   /** Blocks of the cache; undefined if unlimited. */

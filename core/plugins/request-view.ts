@@ -33,6 +33,18 @@ export interface RequestView {
   readonly promptBlocks: number;
 }
 
+/** The requests of a replica that have arrived and not finished, as they are at any call of a policy. */
+export interface ReplicaRequests {
+  /** Increased whenever a request enters or leaves the waiting queue. */
+  readonly queueVersion: number;
+  /** Number of waiting requests. */
+  readonly waitingCount: number;
+  /** The waiting requests, the head of the queue first. The request of the call under way is not among them. */
+  waiting(): Iterable<RequestView>;
+  /** The running requests, in the order of their admission. */
+  running(): Iterable<RequestView>;
+}
+
 /** All requests in order of arrival; for offline policies. */
 export interface FutureView {
   /** Content ids of the blocks of all prompts. */

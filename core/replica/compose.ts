@@ -2,6 +2,7 @@ import { CacheEntries } from "../cache/cache-entries.ts";
 import { Counters } from "../cache/counters.ts";
 import { KvCache } from "../cache/kv-cache.ts";
 import { BlockPool } from "../cache/pool.ts";
+import { CacheRequests } from "../cache/replica-requests.ts";
 import { assert, InputError } from "../errors.ts";
 import type { EventLog } from "../log/event-log.ts";
 import { nearest } from "../nearest.ts";
@@ -100,6 +101,7 @@ export function createCache(config: CacheConfig, log?: EventLog, future = config
   const freeList = allocator.create(poolBlocks);
   const declared = blocks === undefined ? [] : columnsOf(eviction, rules);
   const columns = new EntryColumns(poolBlocks, rules["free-order"], declared, `eviction policy "${eviction.name}"`);
+  const requests = new CacheRequests();
   const entries = new CacheEntries(pool, freeList, counters, blockTokens, rules, columns, log);
   const policy =
     blocks === undefined
@@ -107,6 +109,7 @@ export function createCache(config: CacheConfig, log?: EventLog, future = config
       : eviction.create({
           columns,
           clock: entries,
+          requests,
           random: seededRandom(config.seed),
           capacityBlocks: blocks,
           rules,
@@ -127,6 +130,7 @@ export function createCache(config: CacheConfig, log?: EventLog, future = config
     allocator: freeList,
     entries,
     counters,
+    requests,
     log,
     namespaces: config.namespaces ?? false,
   });

@@ -61,6 +61,7 @@ export class Replica implements SchedulerContext, ReplicaView {
   constructor(options: ReplicaOptions) {
     const { cache, log, speculation } = options;
     this.cache = cache;
+    this.cache.requests.connect(this.#waiting, () => this.#runningSequences());
     this.cache.lookup.isBeingComputed = (block) => this.running.some((sequence) => computesNow(sequence, block));
     this.#plan = new StepPlan(cache.copies);
     this.#composer = new StepComposer(this.#plan, cache, options.generation === "skip", speculation);
@@ -105,10 +106,15 @@ export class Replica implements SchedulerContext, ReplicaView {
     return this.#waiting.count === 0 && this.runningCount === 0 && this.#transfers.isIdle;
   }
 
-  /** All sequences that reference blocks. */
-  *referencing(): Iterable<Sequence> {
+  /** Running sequences, those in a batch in flight included. */
+  *#runningSequences(): Iterable<Sequence> {
     yield* this.running;
     if (this.#batches) yield* this.#batches.sequences();
+  }
+
+  /** All sequences that reference blocks. */
+  *referencing(): Iterable<Sequence> {
+    yield* this.#runningSequences();
     yield* this.#transfers.sequences();
   }
 

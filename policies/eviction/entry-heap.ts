@@ -30,6 +30,11 @@ export class EntryHeap {
     return this.#place[entry] !== none;
   }
 
+  /** A copy of the entries, in no order. */
+  entries(): Int32Array {
+    return this.#heap.slice(0, this.count);
+  }
+
   add(entry: EntryId): void {
     if (this.count === this.#heap.length) this.#heap = grown(this.#heap, 2 * this.count);
     this.#up(this.count++, entry);

@@ -15,6 +15,7 @@ export { lru } from "./lru.ts";
 export { lruDeepest } from "./lru-deepest.ts";
 export { mru } from "./mru.ts";
 export { priority } from "./priority.ts";
+export { queueLru } from "./queue-lru.ts";
 export { random } from "./random.ts";
 export { retention } from "./retention.ts";
 export { s3Fifo } from "./s3-fifo.ts";

@@ -31,6 +31,7 @@ export const goldenHits: Readonly<Record<string, string>> = {
   "lru-deepest": "558 2203 3362 5139 6152",
   mru: "482 1208 1916 3420 5040",
   priority: "558 2203 3362 5139 6152",
+  "queue-lru": "558 2203 3362 5139 6152",
   random: "338 1042 1591 3154 4743",
   retention: "558 2203 3362 5139 6152",
   "s3-fifo": "624 3256 4358 5353 5966",

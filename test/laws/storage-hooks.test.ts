@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, test, vi } from "vitest";
 import { BlockTable } from "../../core/cache/block-table.ts";
 import { KvCache } from "../../core/cache/kv-cache.ts";
+import { CacheRequests } from "../../core/cache/replica-requests.ts";
 import type { EvictionContext, EvictionPlugin, EvictionPolicy } from "../../core/plugins/index.ts";
 import { evictionWith } from "../../core/replica/compose.ts";
 import { configs } from "../../laws/configs.ts";
@@ -173,4 +174,16 @@ test("a policy whose expiry depends on the operation under way breaks a law of l
     },
   }));
   expect(violationsWith(eviction)).toMatch(/^(after a refused admission|request \d+ matched)/m);
+});
+
+test("requests-view detects a view without the head of the queue", () => {
+  const waiting = CacheRequests.prototype.waiting;
+  const view = vi.spyOn(CacheRequests.prototype, "waiting").mockImplementation(function (this: CacheRequests) {
+    return [...waiting.call(this)].slice(1);
+  });
+  try {
+    expect(violationsWith(evictionRegistry.get("queue-lru"))).toMatch(/^waiting and running requests: /m);
+  } finally {
+    view.mockRestore();
+  }
 });

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { CacheRequests } from "../../../core/cache/replica-requests.ts";
 import { byScore, type Score } from "../../../core/plugins/by-score.ts";
 import { EntryColumns } from "../../../core/plugins/entry-columns.ts";
 import type { EvictionPolicy } from "../../../core/plugins/index.ts";
@@ -68,6 +69,7 @@ class Trial {
       random: seededRandom(1),
       clock: { now: 0 },
       options: {},
+      requests: new CacheRequests(),
       capacityBlocks: entryCount,
       rules: resolveRules({ "free-order": forward ? "forward" : "reverse" }),
     });

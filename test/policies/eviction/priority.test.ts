@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { CacheRequests } from "../../../core/cache/replica-requests.ts";
 import { EntryColumns } from "../../../core/plugins/entry-columns.ts";
 import type { EvictionPlugin, RequestView } from "../../../core/plugins/index.ts";
 import { resolveRules } from "../../../core/plugins/rules.ts";
@@ -63,6 +64,7 @@ function alone(plugin: EvictionPlugin, entryCount: number) {
     random: seededRandom(1),
     clock: { now: 0 },
     options: {},
+    requests: new CacheRequests(),
     capacityBlocks: entryCount,
   });
   return { columns, policy };
