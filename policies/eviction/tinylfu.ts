@@ -67,6 +67,7 @@ export const tinylfu: EvictionPlugin = {
   name: "tinylfu",
   about: "LRU that stores a block only if it was requested more often than the block that would be evicted for it",
   source: "Einziger, Friedman, Manes: TinyLFU (ACM ToS 2017)",
+  onlyByName: true,
   columns: leastRecentlyUsed.columns,
   create: (context) => new TinyLfu(context),
 };

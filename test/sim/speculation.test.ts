@@ -116,7 +116,7 @@ describe("laws", () => {
         expect(replica.drafts.accepted).toBeLessThanOrEqual(replica.drafts.tokens);
         const ignore = () => {};
         const recount = new Recount(log!, {
-          ...{ allocated: ignore, published: ignore, hit: ignore, released: ignore, removed: ignore },
+          ...{ allocated: ignore, published: ignore, hit: ignore, released: ignore, removed: ignore, ended: ignore },
         });
         recount.catchUp();
         recount.compare(cache);

@@ -37,8 +37,8 @@ const policies: Record<string, (capacity: number) => NaivePolicy> = {
   slru: () => byScores({ scores: ({ hits }) => [hits >= 2 ? 1 : 0] }),
 };
 
-/** Bounds, random choices and orders by priority, which have naive implementations of their own in test/golden. */
-const elsewhere = ["belady", "priority", "random", "retention", "unbounded"];
+/** Bounds, random choices, orders by priority, and policies with hooks have naive implementations of their own, in test/golden and beside this file. */
+const elsewhere = ["belady", "priority", "queue-lru", "random", "retention", "tinylfu", "ttl", "unbounded"];
 
 test("every policy has an implementation over plain arrays", () => {
   expect([...Object.keys(policies), ...elsewhere].sort()).toEqual(evictionRegistry.all.map(({ name }) => name));
