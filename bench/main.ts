@@ -87,10 +87,10 @@ function printSimulation(): void {
     for (const { name, value, unit } of calls.flatMap((call) => child("./simulate.ts", call)))
       console.log(`${name.padEnd(40)}${short(value).padStart(10)} ${unit}`);
   };
-  print(`Simulation of ${traceName} on one H200 with Llama 3.1 8B, preset vllm, one core`, [
-    ["conversation"],
-    ["profile"],
-  ]);
+  print(
+    `Simulation of ${traceName} on one H200 with Llama 3.1 8B, preset vllm, fastest of 10 runs in one process by CPU time`,
+    [["conversation"], ["profile"]],
+  );
   print(
     "Chat requests, fed batch by batch",
     ["1000", "10000", "100000", "1000000"].map((n) => ["scale", n]),

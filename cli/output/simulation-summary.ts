@@ -24,7 +24,7 @@ export function engineRows(report: RunReport): [string, string][] {
   return [
     ["engine", engine],
     ...note,
-    ...stepRows(policy),
+    ...stepRows(policy, stages),
     ...draftRows(report),
     ...networkRows(simulation),
     ...loadRows(simulation),
@@ -64,8 +64,11 @@ function networkRows({ network }: NonNullable<RunReport["simulation"]>): [string
 
 type Load = Pick<NonNullable<RunReport["simulation"]>, "loop" | "speed" | "spread" | "maxOutput">;
 
-const stepRows = ({ schedulerOptions }: RunReport["policy"]): [string, string][] => {
-  const options = Object.entries(schedulerOptions).map(([name, value]) => `${name}=${value}`);
+/** Options of the scheduler, without `async-scheduling` where it has no effect: in a pipeline. */
+const stepRows = ({ schedulerOptions }: RunReport["policy"], stages = 1): [string, string][] => {
+  const options = Object.entries(schedulerOptions)
+    .filter(([name]) => stages === 1 || name !== "async-scheduling")
+    .map(([name, value]) => `${name}=${value}`);
   return options.length > 0 ? [["steps", options.join(", ")]] : [];
 };
 

@@ -1,8 +1,10 @@
 import { efficiencyOf, referenceDevice } from "../../sim/cost/efficiency.ts";
 import type { Simulated } from "./simulated.ts";
 
-/** A sentence for the output if the step times of a simulation are not derived from measurements on its GPU. */
-export function costNote({ cost, profile, hardware, efficiency }: Simulated): string | undefined {
+/** A sentence for the output if the step times of a simulation are not derived from measurements on its GPU, or a profile is not used. */
+export function costNote(simulated: Simulated): string | undefined {
+  const { cost, profile, hardware, efficiency, unusedProfileNote } = simulated;
+  if (unusedProfileNote !== undefined) return unusedProfileNote;
   const achieved = efficiencyOf(hardware);
   const isChanged = efficiency.memory !== achieved.memory || efficiency.matrices !== achieved.matrices;
   if (profile || cost !== undefined || isChanged || hardware.measured !== undefined) return undefined;

@@ -2,7 +2,7 @@ import { InputError } from "../../core/errors.ts";
 import type { Hardware } from "../../sim/cost/hardware.ts";
 import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import type { OperatorProfile } from "../../sim/cost/profile/profile.ts";
-import { type ProfileFolder, profileNamed, profileOf } from "../profiles/catalogue.ts";
+import { listProfiles, type ProfileFolder, profileNamed, profileOf } from "../profiles/catalogue.ts";
 import { readProfile } from "../profiles/read-profile.ts";
 import { expertDevices, type Parallelism } from "./parallelism.ts";
 import type { SimulationOptions } from "./simulation-options.ts";
@@ -10,6 +10,13 @@ import type { SimulationOptions } from "./simulation-options.ts";
 /** `--cost profile:NAME`, and `--cost roofline`. */
 export const profilePrefix = "profile:";
 export const rooflineName = "roofline";
+
+/** What a profile was measured for. */
+interface System {
+  readonly model: ModelShape;
+  readonly hardware: Hardware;
+  readonly parallelism: Parallelism;
+}
 
 type ProfileOptions = Pick<SimulationOptions, "cost" | "efficiency" | "kvDtype" | "gpu" | "model">;
 
@@ -32,11 +39,11 @@ export async function givenProfile({ cost }: ProfileOptions): Promise<ProfileFol
 export async function profileFor(
   options: ProfileOptions,
   given: ProfileFolder | undefined,
-  system: { readonly model: ModelShape; readonly hardware: Hardware; readonly parallelism: Parallelism },
+  system: System,
 ): Promise<OperatorProfile | undefined> {
   const { model, hardware, parallelism } = system;
-  const { tensorParallel, expertParallel } = parallelism;
-  const dividesExperts = expertDevices(model, parallelism) > 1 && !expertParallel;
+  const { tensorParallel } = parallelism;
+  const dividesExperts = areExpertsDivided(system);
   if (given === undefined) {
     if (options.cost !== undefined || options.efficiency !== undefined || isOtherType(options)) return undefined;
     if (dividesExperts) return undefined;
@@ -58,5 +65,26 @@ export async function profileFor(
   if (dividesExperts) throw new InputError(`--cost ${options.cost} was measured with whole experts; give --ep`);
   return await readProfile(given, tensorParallel);
 }
+
+/** A sentence for the output if the package's profile of this model on this device is not used because of other options. */
+export async function unusedProfileNote(options: ProfileOptions, system: System): Promise<string | undefined> {
+  if (options.cost !== undefined || options.efficiency !== undefined) return undefined;
+  const { model, hardware, parallelism } = system;
+  const found = (await listProfiles()).find((one) => one.gpu === hardware.name && one.model === model.name);
+  if (found === undefined) return undefined;
+  const { tensorParallel } = parallelism;
+  const isMeasured = found.tensorParallel.includes(tensorParallel);
+  const difference = isOtherType(options)
+    ? `with keys and values of the model's type, not ${options.kvDtype}`
+    : areExpertsDivided(system)
+      ? "with whole experts, which --ep divides among the GPUs"
+      : `with --tp ${found.tensorParallel.join(", ")}, not ${tensorParallel}`;
+  if (isMeasured && !isOtherType(options) && !areExpertsDivided(system)) return undefined;
+  return `Profile ${found.name} was measured ${difference}: step times are those of the roofline.`;
+}
+
+/** Whether each expert is divided among the devices. */
+const areExpertsDivided = ({ model, parallelism }: System) =>
+  expertDevices(model, parallelism) > 1 && !parallelism.expertParallel;
 
 const isOtherType = ({ kvDtype = "auto" }: ProfileOptions) => kvDtype !== "auto";

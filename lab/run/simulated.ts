@@ -46,6 +46,8 @@ export interface Simulated {
   readonly cost: string | CostModel | undefined;
   /** Operator times that were measured on the device. */
   readonly profile: OperatorProfile | undefined;
+  /** Why the package's profile of this model on this device is not used, as a sentence. */
+  readonly unusedProfileNote?: string | undefined;
   readonly replicas: number;
   readonly router: Pick<RouterConfig, "router" | "routerOptions">;
   /** Prefill and decode on separate replicas, which `replicas` includes. */

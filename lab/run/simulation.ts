@@ -24,7 +24,7 @@ import { costNote } from "./cost-note.ts";
 import { arrivalsOf, checkTurns, speedFrom, turnsOf } from "./load.ts";
 import { checkPipelined, expertDevices, type Parallelism, parallelismFrom } from "./parallelism.ts";
 import { disaggregationOf, poolsFrom } from "./pools.ts";
-import { givenProfile, profileFor, profilePrefix, rooflineName } from "./profile-choice.ts";
+import { givenProfile, profileFor, profilePrefix, rooflineName, unusedProfileNote } from "./profile-choice.ts";
 import type { Simulated } from "./simulated.ts";
 import { defaultSwapSpace, type NamedNumbers, nameOf, type SimulationOptions } from "./simulation-options.ts";
 import { windowLoadOf } from "./window-load.ts";
@@ -78,6 +78,7 @@ export async function simulatedFrom(
     swapSpace: options.swapSpace ?? defaultSwapSpace,
     cost: options.cost === rooflineName ? undefined : options.cost,
     profile: await profileFor(options, given, { model, hardware, parallelism }),
+    unusedProfileNote: await unusedProfileNote(options, { model, hardware, parallelism }),
     replicas,
     router: { router, routerOptions: options.routerOption },
     disaggregation,

@@ -389,6 +389,32 @@ test("step times that are not measured on the GPU say so", async () => {
   expect(await noteOf("--gpu h100 --efficiency memory=0.8")).toBeNull();
 });
 
+test("a profile that is not used because of --tp or --kv-dtype is named, unless the roofline was chosen", async () => {
+  const folder = newFolder();
+  const noteOf = async (args: string) => {
+    const options = `replay --target sim --gpu rtx-pro-6000 --limit 20 --no-save ${args}`;
+    return (await json(folder, options.split(" "))).simulation.costNote;
+  };
+  expect(await noteOf("--tp 2")).toBeNull();
+  expect(await noteOf("--tp 4")).toBe(
+    "Profile rtxpro6000-llama-3.1-8b was measured with --tp 1, 2, not 4: step times are those of the roofline.",
+  );
+  expect(await noteOf("--kv-dtype fp8")).toMatch(/with keys and values of the model's type, not fp8: /);
+  expect(await noteOf("--tp 4 --cost roofline")).toBeNull();
+});
+
+test("the summary of a pipeline does not have async-scheduling, which has no effect there", async () => {
+  const stepsOf = async (args: string) => {
+    const { stdout } = await kvlab(
+      newFolder(),
+      `replay --target sim --preset vllm --limit 20 --no-save ${args}`.split(" "),
+    );
+    return stdout.replaceAll(/\s+/g, " ");
+  };
+  expect(await stepsOf("--pp 1")).toContain("async-scheduling=1");
+  expect(await stepsOf("--pp 2")).not.toContain("async-scheduling");
+});
+
 test("a comparison reports capacities without evictions, where policies cannot differ", async () => {
   const folder = newFolder();
   const textOf = async (commandArgs: string) =>
