@@ -1,5 +1,6 @@
-import { byScore } from "../../core/plugins/by-score.ts";
-import type { EntryId, EvictionPlugin, EvictionPolicy } from "../../core/plugins/index.ts";
+import type { EntryId, EvictionContext, EvictionPlugin, RequestView } from "../../core/plugins/index.ts";
+import { ByUse } from "./by-use.ts";
+import { columnsOfRecency } from "./places.ts";
 
 /** Requests after which a use counts half. */
 const halfLife = 1000;
@@ -14,30 +15,49 @@ const halfLife = 1000;
  * nothing. Difference to Marconi: no entry is refused, and the uses are not a tuned term beside recency. After a split both
  * halves have the uses.
  */
+class CostAware extends ByUse {
+  readonly #cost: Float64Array;
+  readonly #tokens: Uint32Array;
+  /** By entry: log2 of its uses; a use at request r is 2 ^ (r / halfLife). */
+  readonly #uses: Float64Array;
+  /** The latest request, in half-lives. */
+  #now = 0;
+
+  constructor(context: EvictionContext) {
+    super(context);
+    const { key, recomputeCost, tokens } = context.columns;
+    this.#cost = recomputeCost;
+    this.#tokens = tokens;
+    this.#uses = new Float64Array(key.length);
+  }
+
+  begin({ id }: RequestView): void {
+    this.#now = Math.max(this.#now, id / halfLife);
+  }
+
+  override published(entry: EntryId): void {
+    this.#uses[entry] = this.#now;
+  }
+
+  override hit(entry: EntryId): void {
+    this.#uses[entry] = this.#now + Math.log2(1 + 2 ** (this.#uses[entry] - this.#now));
+  }
+
+  override split(lower: EntryId, upper: EntryId): void {
+    this.#uses[upper] = this.#uses[lower];
+    super.split(lower, upper);
+  }
+
+  protected override score(entry: EntryId): number {
+    return this.#uses[entry] + Math.log2(this.#cost[entry] / this.#tokens[entry]);
+  }
+}
+
 export const costAware: EvictionPlugin = {
   name: "cost-aware",
   about: "evicts the lowest product of decayed uses and recomputation cost per token",
   source: "FLOPs per byte: Marconi, MLSys 2025; Mooncake issue 1998",
   onlyByName: true,
-  columns: ["lastAccess", "recomputeCost", "tokens"],
-  create(context): EvictionPolicy {
-    const { recomputeCost, tokens } = context.columns;
-    /** By entry: log2 of its uses; a use at request r is 2 ^ (r / halfLife). */
-    const uses = new Float64Array(context.columns.key.length);
-    let now = 0;
-    const score = (entry: EntryId) => uses[entry] + Math.log2(recomputeCost[entry] / tokens[entry]);
-    const order = byScore(score, "lastAccess").create(context);
-    return {
-      begin: ({ id }) => void (now = Math.max(now, id / halfLife)),
-      published: (entry) => void (uses[entry] = now),
-      hit: (entry) => void (uses[entry] = now + Math.log2(1 + 2 ** (uses[entry] - now))),
-      add: (entry) => order.add(entry),
-      remove: (entry, why) => order.remove(entry, why),
-      victim: (time) => order.victim(time),
-      split(lower, upper) {
-        uses[upper] = uses[lower];
-        order.split?.(lower, upper);
-      },
-    };
-  },
+  columns: (rules) => ["recomputeCost", "tokens", ...columnsOfRecency(rules)],
+  create: (context) => new CostAware(context),
 };

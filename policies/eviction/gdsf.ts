@@ -1,5 +1,6 @@
-import { byScore } from "../../core/plugins/by-score.ts";
-import type { EntryId, EvictionPlugin, EvictionPolicy } from "../../core/plugins/index.ts";
+import type { EntryId, EvictionContext, EvictionPlugin } from "../../core/plugins/index.ts";
+import { ByUse } from "./by-use.ts";
+import { columnsOfRecency } from "./places.ts";
 
 /**
  * Greedy-Dual-Size-Frequency: evicts the entry with the lowest priority L + F · C / S, where F is the number of its uses, C its cost,
@@ -7,41 +8,56 @@ import type { EntryId, EvictionPlugin, EvictionPolicy } from "../../core/plugins
  * (Cherkasova: Improving WWW Proxies Performance with Greedy-Dual-Size-Frequency Caching Policy, HP Labs HPL-98-69R1, 1998).
  *
  * Here the cost is the work of recomputing the entry, attention to its prefix included, and the size is its length in tokens. Of
- * equals the least recently used is evicted. After a split both halves have the uses and L of the entry.
+ * equals the least recently used is evicted. L does not decrease: an entry that was referenced while others were evicted may have a
+ * priority below L. After a split both halves have the uses and L of the entry.
  */
+class Gdsf extends ByUse {
+  readonly #cost: Float64Array;
+  readonly #tokens: Uint32Array;
+  readonly #uses: Float64Array;
+  /** By entry: L at its last use. */
+  readonly #ageAtUse: Float64Array;
+  #age = 0;
+
+  constructor(context: EvictionContext) {
+    super(context);
+    const { key, recomputeCost, tokens } = context.columns;
+    this.#cost = recomputeCost;
+    this.#tokens = tokens;
+    this.#uses = new Float64Array(key.length);
+    this.#ageAtUse = new Float64Array(key.length);
+  }
+
+  override published(entry: EntryId): void {
+    this.#uses[entry] = 1;
+    this.#ageAtUse[entry] = this.#age;
+  }
+
+  override hit(entry: EntryId): void {
+    this.#uses[entry]++;
+    this.#ageAtUse[entry] = this.#age;
+  }
+
+  override split(lower: EntryId, upper: EntryId): void {
+    this.#uses[upper] = this.#uses[lower];
+    this.#ageAtUse[upper] = this.#ageAtUse[lower];
+    super.split(lower, upper);
+  }
+
+  protected override score(entry: EntryId): number {
+    return this.#ageAtUse[entry] + (this.#uses[entry] * this.#cost[entry]) / this.#tokens[entry];
+  }
+
+  protected override evicted(entry: EntryId): void {
+    this.#age = Math.max(this.#age, this.score(entry));
+  }
+}
+
 export const gdsf: EvictionPlugin = {
   name: "gdsf",
   about: "evicts the lowest sum of uses times recomputation cost per token and an age that grows with evictions",
   source: "GDSF: Cherkasova, HP Labs 1998",
   onlyByName: true,
-  columns: ["lastAccess", "recomputeCost", "tokens"],
-  create(context): EvictionPolicy {
-    const { recomputeCost, tokens } = context.columns;
-    const entryCount = context.columns.key.length;
-    const uses = new Float64Array(entryCount);
-    /** By entry: L at its last use. */
-    const ageAtUse = new Float64Array(entryCount);
-    let age = 0;
-    const priority = (entry: EntryId) => ageAtUse[entry] + (uses[entry] * recomputeCost[entry]) / tokens[entry];
-    const order = byScore(priority, "lastAccess").create(context);
-    const use = (entry: EntryId, count: number) => {
-      uses[entry] = count;
-      ageAtUse[entry] = age;
-    };
-    return {
-      published: (entry) => use(entry, 1),
-      hit: (entry) => use(entry, uses[entry] + 1),
-      add: (entry) => order.add(entry),
-      remove(entry, why) {
-        if (why === "evicted") age = Math.max(age, priority(entry));
-        order.remove(entry, why);
-      },
-      victim: (now) => order.victim(now),
-      split(lower, upper) {
-        uses[upper] = uses[lower];
-        ageAtUse[upper] = ageAtUse[lower];
-        order.split?.(lower, upper);
-      },
-    };
-  },
+  columns: (rules) => ["recomputeCost", "tokens", ...columnsOfRecency(rules)],
+  create: (context) => new Gdsf(context),
 };

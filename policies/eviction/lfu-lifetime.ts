@@ -1,6 +1,7 @@
-import { byScore } from "../../core/plugins/by-score.ts";
-import type { EvictionPlugin, EvictionPolicy } from "../../core/plugins/index.ts";
+import type { EntryId, EvictionContext, EvictionPlugin } from "../../core/plugins/index.ts";
+import { ByUse } from "./by-use.ts";
 import { GhostList } from "./ghost-list.ts";
+import { columnsOfRecency } from "./places.ts";
 
 /** Evicted contents whose counts are kept, as a multiple of the cache. */
 const ghostShare = 8;
@@ -13,32 +14,46 @@ const ghostShare = 8;
  * Difference: the counts of at most eight times as many contents as the cache has blocks are kept, those of the contents that
  * were evicted last. After a split both halves have the count.
  */
+class LfuLifetime extends ByUse {
+  readonly #key: Uint32Array;
+  readonly #uses: Float64Array;
+  readonly #ghosts: GhostList;
+
+  constructor(context: EvictionContext) {
+    super(context);
+    this.#key = context.columns.key;
+    this.#uses = new Float64Array(this.#key.length);
+    this.#ghosts = new GhostList(ghostShare * this.#key.length);
+  }
+
+  override published(entry: EntryId): void {
+    this.#uses[entry] = 1 + (this.#ghosts.take(this.#key[entry]) ?? 0);
+  }
+
+  override hit(entry: EntryId): void {
+    this.#uses[entry]++;
+  }
+
+  override split(lower: EntryId, upper: EntryId): void {
+    this.#uses[upper] = this.#uses[lower];
+    super.split(lower, upper);
+  }
+
+  protected override score(entry: EntryId): number {
+    return this.#uses[entry];
+  }
+
+  protected override evicted(entry: EntryId): void {
+    this.#ghosts.add(this.#key[entry], ghostShare * this.#key.length, this.#uses[entry]);
+  }
+}
+
 export const lfuLifetime: EvictionPlugin = {
   name: "lfu-lifetime",
   about:
     "evicts the entry with the fewest uses, those before its last eviction included; ties: the least recently used",
   source: "perfect LFU: Breslau et al., INFOCOM 1999",
   onlyByName: true,
-  columns: ["lastAccess"],
-  create(context): EvictionPolicy {
-    const { key } = context.columns;
-    const uses = new Float64Array(key.length);
-    const most = ghostShare * key.length;
-    const ghosts = new GhostList(most);
-    const order = byScore((entry) => uses[entry], "lastAccess").create(context);
-    return {
-      published: (entry) => void (uses[entry] = 1 + (ghosts.take(key[entry]) ?? 0)),
-      hit: (entry) => void uses[entry]++,
-      add: (entry) => order.add(entry),
-      remove(entry, why) {
-        if (why === "evicted") ghosts.add(key[entry], most, uses[entry]);
-        order.remove(entry, why);
-      },
-      victim: (now) => order.victim(now),
-      split(lower, upper) {
-        uses[upper] = uses[lower];
-        order.split?.(lower, upper);
-      },
-    };
-  },
+  columns: columnsOfRecency,
+  create: (context) => new LfuLifetime(context),
 };

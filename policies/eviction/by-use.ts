@@ -1,0 +1,48 @@
+import type { EntryId, EvictionContext, EvictionPolicy, RequestView } from "../../core/plugins/index.ts";
+import { RecencyPlaces } from "./places.ts";
+import { ScoreHeap } from "./score-heap.ts";
+
+/**
+ * Base of policies whose victim is the entry with the smallest score, of equals the least recently used, where a use makes the
+ * score of an entry larger. `byScore` sorts each time an entry is released; here a use costs O(1) until the entry is the
+ * next victim. Columns: those of `columnsOfRecency` and of the score.
+ */
+export abstract class ByUse implements EvictionPolicy {
+  readonly #heap: ScoreHeap;
+  readonly #uses: RecencyPlaces;
+
+  constructor(context: EvictionContext) {
+    this.#heap = new ScoreHeap(context.columns.key.length);
+    this.#uses = new RecencyPlaces(context);
+  }
+
+  /** The score of an entry, computed when it becomes evictable and when its length changes. */
+  protected abstract score(entry: EntryId): number;
+
+  published?(entry: EntryId, request: RequestView): void;
+  hit?(entry: EntryId, request: RequestView): void;
+  /** The entry is evicted. */
+  protected evicted?(entry: EntryId): void;
+
+  add(entry: EntryId): void {
+    this.#heap.add(entry, this.score(entry), this.#uses.released(entry));
+  }
+
+  remove(entry: EntryId, why: "referenced" | "evicted" | "dropped"): void {
+    if (why === "referenced") {
+      this.#heap.block(entry);
+      return;
+    }
+    if (why === "evicted") this.evicted?.(entry);
+    this.#heap.remove(entry);
+  }
+
+  victim(): EntryId | undefined {
+    return this.#heap.first();
+  }
+
+  /** Subclasses copy their state to `upper` before. */
+  split(lower: EntryId, _upper: EntryId): void {
+    if (this.#heap.isEvictable(lower)) this.#heap.add(lower, this.score(lower), this.#heap.tieOf(lower));
+  }
+}
