@@ -40,8 +40,16 @@ export class GhostList {
 
   /** Adds the content as the newest one and drops the oldest contents, so that there are at most `limit`, which is at least 1. */
   add(key: number, limit: number, value = 0): void {
-    this.take(key);
-    this.trim(Math.max(1, Math.min(Math.floor(limit), this.#key.length)) - 1);
+    const most = Math.max(1, Math.min(Math.floor(limit), this.#key.length));
+    if (this.count >= most) {
+      this.take(key);
+      this.trim(most - 1);
+    }
+    let at = this.#find(key);
+    if (this.#table[at] !== none) {
+      this.take(key);
+      at = this.#find(key);
+    }
     const slot = this.#free;
     this.#free = this.#next[slot];
     this.#key[slot] = key;
@@ -51,7 +59,7 @@ export class GhostList {
     if (this.#newest === none) this.#oldest = slot;
     else this.#next[this.#newest] = slot;
     this.#newest = slot;
-    this.#table[this.#find(key)] = slot;
+    this.#table[at] = slot;
     this.count++;
   }
 
@@ -78,8 +86,9 @@ export class GhostList {
     while (this.count > Math.max(0, limit)) this.take(this.#key[this.#oldest]);
   }
 
+  /** Consecutive content ids, as those of one prompt, are beside each other. */
   #home(key: number): number {
-    return Math.imul(key, 0x9e3779b1) >>> this.#shift;
+    return ((Math.imul(key >>> 3, 0x9e3779b1) >>> this.#shift) & ~7 & this.#mask) | (key & 7 & this.#mask);
   }
 
   /** The place of the content in the table, or the empty one at which it would be inserted. */
