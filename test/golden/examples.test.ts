@@ -161,7 +161,7 @@ describe.each([
   ["used-again", usedAgain, "697 3192 3982 5401 6162"],
   ["aging", aging, "584 2795 3841 5414 6181"],
   ["ghost-list", ghostList, "522 2889 4016 5048 5592"],
-  ["clock", clock, "410 2240 3464 5295 6134"],
+  ["second-chance", clock, "410 2240 3464 5295 6134"],
 ] as const)("%s", (name, naive, golden) => {
   test("hits the same blocks as a naive cache, request by request, and has its golden counts", async () => {
     const eviction = await example(name);
@@ -172,8 +172,8 @@ describe.each([
   });
 });
 
-test("docs/policies.md shows examples/clock.ts as it is", () => {
-  expect(readFileSync("docs/policies.md", "utf8")).toContain(readFileSync("examples/clock.ts", "utf8"));
+test("docs/policies.md shows examples/second-chance.ts as it is", () => {
+  expect(readFileSync("docs/policies.md", "utf8")).toContain(readFileSync("examples/second-chance.ts", "utf8"));
 });
 
 test.each(["used-again", "library"])("README.md shows examples/%s.ts as it is", (name) => {

@@ -3,13 +3,13 @@ import type { EntryId, EvictionContext, EvictionPlugin, EvictionPolicy } from "k
 const none = -1;
 
 /**
- * CLOCK, also called FIFO with second chance (Corbató 1968): all entries are on a ring; a hand passes over entries that
+ * FIFO with second chance, also called CLOCK (Corbató 1968): all entries are on a ring; a hand passes over entries that
  * were hit since its last pass, clearing their reference bit, and evicts the first evictable entry whose bit is clear.
  *
  * `victim()` must have no side effects, so it only searches. `remove(entry, "evicted")` then moves the hand and clears the
  * bits that it passes. Entries that a request references stay on the ring, and the hand passes over them.
  */
-class Clock implements EvictionPolicy {
+class SecondChance implements EvictionPolicy {
   // By entry: its neighbours on the ring (`none`: not on the ring), its reference bit, and whether it is evictable.
   readonly #next: Int32Array;
   readonly #previous: Int32Array;
@@ -52,7 +52,7 @@ class Clock implements EvictionPolicy {
     this.#evictableCount++;
   }
 
-  remove(entry: EntryId, why: "referenced" | "evicted" | "dropped"): void {
+  remove(entry: EntryId, why: "referenced" | "evicted" | "expired" | "dropped"): void {
     if (why === "evicted") this.#sweepTo(entry);
     this.#isEvictable[entry] = 0;
     this.#evictableCount--;
@@ -106,11 +106,11 @@ class Clock implements EvictionPolicy {
   }
 }
 
-const clock: EvictionPlugin = {
-  name: "clock",
+const secondChance: EvictionPlugin = {
+  name: "second-chance",
   about: "evicts the oldest entry that was not hit since the hand last passed it",
   source: "CLOCK: Corbató 1968",
-  create: (context) => new Clock(context),
+  create: (context) => new SecondChance(context),
 };
 
-export default clock;
+export default secondChance;
