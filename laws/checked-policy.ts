@@ -5,6 +5,7 @@ import {
   alwaysVictim,
   expiredNotStored,
   firstToExpire,
+  requestsView,
   victimIsEvictable,
   victimIsPure,
 } from "./contract-laws.ts";
@@ -107,6 +108,11 @@ export function checkedPolicy(plugin: EvictionPlugin): CheckedPolicy {
           begin(view, now) {
             request = view.id;
             refusedFrom.delete(view.id);
+            const waiting = [...context.requests.waiting()];
+            require(requestsView, waiting.length === context.requests.waitingCount, () =>
+              `${waiting.length} requests wait, and waitingCount is ${context.requests.waitingCount}`);
+            require(requestsView, waiting.every(({ id }) => id !== view.id), () =>
+              `request ${view.id}, which is being admitted, is among the waiting ones`);
             inner.begin?.(view, now);
           },
           published(entry, view) {

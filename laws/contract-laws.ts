@@ -39,7 +39,7 @@ export const expiredNotStored: Law = {
 
 export const requestsView: Law = {
   name: "requests-view",
-  statement: "context.requests has the requests that wait, in the order of the queue, and those that run",
+  statement: "context.requests has the requests that wait, without the one that is being admitted, and those that run",
 };
 
 export const callsReturn: Law = {

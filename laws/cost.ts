@@ -3,6 +3,7 @@ import { EntryColumns } from "../core/plugins/entry-columns.ts";
 import type { EntryId, EvictionPlugin, EvictionPolicy, RequestView } from "../core/plugins/index.ts";
 import { resolveRules } from "../core/plugins/rules.ts";
 import { seededRandom } from "../core/random.ts";
+import { optionsOf } from "../core/replica/compose.ts";
 import { median } from "../core/serving/distribution.ts";
 import { type Law, require } from "./law.ts";
 
@@ -148,7 +149,7 @@ class PolicyDriver {
       columns: this.#columns,
       random: seededRandom(1),
       clock: { now: 0 },
-      options: {},
+      options: optionsOf("eviction policy", plugin),
       requests: new CacheRequests(),
       capacityBlocks: entries,
       rules,

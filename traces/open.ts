@@ -51,8 +51,9 @@ async function opened(format: TraceFormat, paths: readonly string[], options: Op
       );
   // The metadata are at the end of the file.
   if (format.shape.kinds.includes("parquet")) await copyStandardInput(paths, options.signal);
+  const sortable = traceFormats.filter((known) => known.options.includes("sort")).map(({ name }) => name);
   if (options.sort && !format.options.includes("sort"))
-    throw new InputError(`the requests of a ${format.name} trace cannot be sorted: the reader has an order of its own`);
+    throw new InputError(`--sort does not apply to the format ${format.name}, expected one of ${sortable.join(", ")}`);
   return format.open(paths, options);
 }
 

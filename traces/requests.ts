@@ -90,8 +90,8 @@ export interface ArrivalTimes {
   /** The user stated the unit, so that no other unit is suggested. */
   readonly isUnitGiven?: boolean;
   /**
-   * Times may decrease; in a trace that is relative to its first request they may be negative. False, if the option `sort`
-   * allows it; by default the format has no such option.
+   * True: times may decrease, and in a trace that is relative to its first request they may be negative. False: they may not,
+   * and the message names --sort. Undefined: the format has no such option.
    */
   readonly anyOrder?: boolean;
 }

@@ -1,4 +1,5 @@
 import { grouped } from "../core/counted.ts";
+import { InputError } from "../core/errors.ts";
 import { readTrace, rowOf, type Trace, TraceBuilder } from "../core/trace/trace.ts";
 import type { Notes } from "./format.ts";
 
@@ -19,17 +20,20 @@ export async function* sortedByArrival(batches: AsyncIterable<Trace>, notes: Not
   const start = Math.min(0, arrivalNs[order[0]]);
   const numbers = new Uint32Array(unitTokens > 1 ? trace.distinctKeys : 0).fill(unnumbered);
   let numbered = 0;
-  let lostParents = 0;
+  if (requestCount > 0 && arrivalNs[order[requestCount - 1]] - start > Number.MAX_SAFE_INTEGER)
+    throw new InputError("the requests to sort span more than 2^53 ns, expected times of one unit and origin");
+  const moved = outOfOrder(arrivalNs);
+  if (moved > 0) notes.add(`requests out of order are sorted by time: ${grouped(moved)} of ${grouped(requestCount)}`);
+  const isLost = (row: number) => parentOf(trace, row) >= 0 && rowAfter[parentOf(trace, row)] > rowAfter[row];
+  const lostParents = order.reduce((count, row) => count + (isLost(row) ? 1 : 0), 0);
+  if (lostParents > 0) notes.add(`parents that arrive after their next turn are left out: ${grouped(lostParents)}`);
   const builder = new TraceBuilder(unitTokens, 0, trace);
   for (let r = 0; r < requestCount; r++) {
     const row = rowOf(trace, order[r]);
     row.arrivalNs -= start;
     if (row.parent !== undefined && row.parent >= 0) {
       row.parent = rowAfter[row.parent];
-      if (row.parent > r) {
-        row.parent = -1;
-        lostParents++;
-      }
+      if (row.parent > r) row.parent = -1;
     }
     if (unitTokens > 1)
       row.keys = Uint32Array.from(row.keys, (key) => {
@@ -40,10 +44,10 @@ export async function* sortedByArrival(batches: AsyncIterable<Trace>, notes: Not
     if (builder.isFull) yield builder.take();
   }
   if (builder.requestCount > 0) yield builder.take();
-  const moved = outOfOrder(arrivalNs);
-  if (moved > 0) notes.add(`requests out of order are sorted by time: ${grouped(moved)} of ${grouped(requestCount)}`);
-  if (lostParents > 0) notes.add(`parents that arrive after their next turn are left out: ${grouped(lostParents)}`);
 }
+
+/** Row of the request's parent; −1 if it has none. */
+const parentOf = (trace: Trace, row: number): number => trace.optional.parent?.[row] ?? -1;
 
 /** Number of requests that are earlier than one before them. */
 function outOfOrder(arrivalNs: Float64Array): number {

@@ -351,7 +351,16 @@ export class CacheEntries implements IndexHost {
 
   get nextExpiry(): Nanos {
     const entry = this.#policy.nextToExpire!();
-    return entry === undefined ? Number.POSITIVE_INFINITY : this.#policy.expiresAt!(entry);
+    return entry === undefined ? Number.POSITIVE_INFINITY : this.#expiresAt(entry);
+  }
+
+  #expiresAt(entry: EntryId): Nanos {
+    const at = this.#policy.expiresAt!(entry);
+    if (typeof at !== "number" || Number.isNaN(at))
+      throw new PolicyError(
+        `expiresAt(${String(entry)}) of the eviction policy returned ${String(at)}, expected a time`,
+      );
+    return at;
   }
 
   /** Evicts the entries that have expired by `now`, each as an operation of its own at the time at which it expires. */
@@ -360,8 +369,8 @@ export class CacheEntries implements IndexHost {
     for (;;) {
       const entry = policy.nextToExpire!();
       if (entry === undefined) return;
-      const at = policy.expiresAt!(entry);
-      if (!(at <= now)) return;
+      const at = this.#expiresAt(entry);
+      if (at > now) return;
       if (!this.#index.isEvictable(entry))
         throw new PolicyError(`eviction policy lets entry ${String(entry)} expire, ${this.#whyInvalid(entry)}`);
       this.tick++;

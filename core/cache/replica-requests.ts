@@ -4,6 +4,8 @@ import { type Sequence, SequenceQueue } from "./request.ts";
 /** The requests of the replica that a cache belongs to; none until it is connected. */
 export class CacheRequests implements ReplicaRequests {
   #queue = new SequenceQueue();
+  #admitting: Sequence | undefined;
+  #admissions = 0;
   #running: () => Iterable<Sequence> = () => [];
 
   /** `queue` is the replica's own; `running` returns the sequences that run now. */
@@ -12,16 +14,23 @@ export class CacheRequests implements ReplicaRequests {
     this.#running = running;
   }
 
+  /** The sequence is being admitted: it is still in the replica's queue and does not wait any more; undefined = none is. */
+  admitting(sequence: Sequence | undefined): void {
+    this.#admitting = sequence;
+    this.#admissions++;
+  }
+
   get queueVersion(): number {
-    return this.#queue.version;
+    return this.#queue.version + this.#admissions;
   }
 
   get waitingCount(): number {
-    return this.#queue.count;
+    return this.#queue.count - (this.#admitting === undefined ? 0 : 1);
   }
 
   *waiting(): Iterable<RequestView> {
-    for (let sequence = this.#queue.first; sequence !== undefined; sequence = sequence.next) yield sequence.request;
+    for (let sequence = this.#queue.first; sequence !== undefined; sequence = sequence.next)
+      if (sequence !== this.#admitting) yield sequence.request;
   }
 
   *running(): Iterable<RequestView> {

@@ -41,7 +41,7 @@ export interface ReplicaRequests {
   readonly waitingCount: number;
   /** The waiting requests, the head of the queue first. The request of the call under way is not among them. */
   waiting(): Iterable<RequestView>;
-  /** The running requests, in the order of their admission. */
+  /** The running requests: those in no batch in flight first, in the order of their admission. */
   running(): Iterable<RequestView>;
 }
 

@@ -177,7 +177,10 @@ export function optionsOf(
   { name: plugin, options = {} }: Plugin & { readonly options?: Readonly<Record<string, PluginOption>> },
   given: Readonly<Record<string, number>> = {},
 ): Record<string, number> {
-  const all = Object.fromEntries(Object.entries(options).map(([name, option]) => [name, option.default]));
+  const all = Object.fromEntries(Object.entries(options).map(([name, option]) => [name, option?.default]));
+  for (const [name, value] of Object.entries(all))
+    if (!Number.isFinite(value))
+      throw new InputError(`${kind} ${plugin} has an option "${name}" without a default, expected { about, default }`);
   for (const [name, value] of Object.entries(given)) {
     const option = Object.hasOwn(options, name) ? options[name] : undefined;
     if (!option) throw new InputError(`${kind} ${plugin} has no option "${name}"${hint(name, Object.keys(options))}`);

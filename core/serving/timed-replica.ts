@@ -298,8 +298,18 @@ export class TimedReplica {
     outcomes.preemptions[request.id - firstId] += preemptions;
   }
 
-  /** Adds the levels since the last sample to the series. */
+  /** Adds the levels since the last sample to the series. Entries that expire between two samples change them. */
   addLevelsUntil(nowNs: Nanos): void {
+    const { cache } = this;
+    for (let at = cache.nextExpiry; at <= nowNs; at = cache.nextExpiry) {
+      this.#addLevels(Math.max(at, this.#levelsSinceNs));
+      cache.advanceTo(at);
+      this.#readLevels(at);
+    }
+    this.#addLevels(nowNs);
+  }
+
+  #addLevels(nowNs: Nanos): void {
     this.#parts.series.addLevels(this.#levels, this.#levelsSinceNs, nowNs);
     this.#levelsSinceNs = nowNs;
   }

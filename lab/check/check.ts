@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { InputError } from "../../core/errors.ts";
 import type { EvictionPlugin, IndexPlugin } from "../../core/plugins/index.ts";
+import { evictionWith } from "../../core/replica/compose.ts";
 import { stopwatch } from "../../engine/clock.ts";
 import type { Checker, CheckResult } from "../../laws/check-plugin.ts";
 import { NondeterministicSources } from "../../laws/nondeterminism.ts";
@@ -13,6 +14,7 @@ import {
   schedulerRegistry,
 } from "../../policies/registry.ts";
 import { type Control, yieldToEvents } from "../control.ts";
+import { evictionOptions } from "../run/eviction-options.ts";
 import { createdKind } from "../user-plugins/created-kind.ts";
 import { checkRules } from "../user-plugins/guarded-index.ts";
 import { kindOf, kinds, type PluginKind, type Plugins, type ReaderPlugin } from "../user-plugins/kinds.ts";
@@ -135,6 +137,13 @@ async function checkedReader(reader: ReaderPlugin, trace: string | undefined, ch
 
 /** The plug-in of a file, or a built-in one. Reads of clocks and random sources while the file is loaded are recorded in `sources`. */
 async function pluginNamed(text: string, sources: NondeterministicSources): Promise<Found> {
+  const withOptions = evictionOptions(text);
+  if (withOptions) {
+    const { kind, plugin } = await pluginNamed(withOptions.name, sources);
+    if (kind !== "eviction")
+      throw new InputError(`is ${kinds[kind].label}; options in the name are for eviction policies`);
+    return { kind, plugin: evictionWith(plugin, withOptions.options) };
+  }
   const builtIn = [
     ...evictionRegistry.all.map((plugin): Found => ({ kind: "eviction", plugin })),
     ...indexRegistry.all.map((plugin): Found => ({ kind: "index", plugin })),

@@ -1,4 +1,4 @@
-import { closeSync, openSync, writeSync } from "node:fs";
+import { closeSync, openSync, writeFileSync } from "node:fs";
 import { EventLog } from "../../core/log/event-log.ts";
 import { KvEventReader } from "../../core/log/kv-events.ts";
 import { yieldToEvents } from "../control.ts";
@@ -14,7 +14,7 @@ export async function writeKvEvents({ path, signal }: TableFile, logs: readonly 
       const reader = new KvEventReader(log);
       const write = (keepsLast: boolean) => {
         const events = reader.take(keepsLast).map((event) => (logs.length === 1 ? event : { replica, ...event }));
-        writeSync(file, events.map((event) => `${JSON.stringify(event)}\n`).join(""));
+        writeFileSync(file, events.map((event) => `${JSON.stringify(event)}\n`).join(""));
       };
       for (const { kind, timeNs, request, block, key, value } of stored.pieces()) {
         log.keepLast(0);

@@ -131,11 +131,14 @@ export class RunTables {
   /** Completes the files in this folder. `logs`: those of all replicas, if there are any. */
   async finish(folder: string, logs: readonly EventLog[], signal: AbortSignal | undefined): Promise<void> {
     const stores = logs.map((log, replica) => this.#logOf(replica).withRest(log));
-    if (stores.length > 0) {
-      await writeEvents({ path: join(folder, "events.parquet"), signal }, stores);
-      await writeKvEvents({ path: join(folder, "kv-events.jsonl"), signal }, stores);
+    try {
+      if (stores.length > 0) {
+        await writeEvents({ path: join(folder, "events.parquet"), signal }, stores);
+        await writeKvEvents({ path: join(folder, "kv-events.jsonl"), signal }, stores);
+      }
+    } finally {
+      for (const store of stores) store.close();
     }
-    for (const store of stores) store.close();
     await this.#requests.finish({ path: join(folder, "requests.parquet"), signal });
     await this.#steps.finish({ path: join(folder, "steps.parquet"), signal });
   }

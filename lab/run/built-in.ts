@@ -4,10 +4,7 @@ import type { Registry } from "../../policies/registry.ts";
 
 /** Names of known algorithms that this version does not implement, by option. */
 const unsupported: Readonly<Record<string, readonly string[]>> = {
-  eviction: [
-    ...["s3fifo", "s3-fifo", "arc", "2q", "sieve", "clock", "tinylfu", "w-tinylfu"],
-    ...["gdsf", "lru-k", "lirs", "lfu-da", "cost"],
-  ],
+  eviction: ["w-tinylfu", "lru-k", "lfu-da"],
   allocator: ["radix", "page"],
 };
 

@@ -25,6 +25,7 @@ import type { Plugins } from "../user-plugins/kinds.ts";
 import { isPluginFile } from "../user-plugins/plugin-file.ts";
 import { guardedValue, isUserPlugin, loadUserPlugin, notifying } from "../user-plugins/user-plugin.ts";
 import { builtIn } from "./built-in.ts";
+import { evictionOptions } from "./eviction-options.ts";
 import type { RealEngine } from "./real-engine.ts";
 import type { Simulated } from "./simulated.ts";
 import type { Target } from "./target.ts";
@@ -205,22 +206,10 @@ export const indexOf = (choice: string | IndexPlugin): Promise<IndexPlugin> => p
 
 /** As `pluginNamed`, with options: `ttl:ttl-s=60`. A user's policy that reads the future is marked as offline. */
 export async function evictionOf(choice: string | EvictionPlugin): Promise<EvictionPlugin> {
-  const [, name, given] = (typeof choice === "string" && /^(.+?)((?::[^:=]+=[^:=]*)+)$/.exec(choice)) || [];
-  if (name !== undefined) return evictionWith(await evictionOf(name), evictionOptions(given));
+  const withOptions = typeof choice === "string" ? evictionOptions(choice) : undefined;
+  if (withOptions) return evictionWith(await evictionOf(withOptions.name), withOptions.options);
   const eviction = await pluginNamed("eviction", choice);
   return evictionRegistry.all.includes(eviction) ? eviction : withOffline(eviction);
-}
-
-function evictionOptions(text: string): Record<string, number> {
-  const pairs = text.split(":").slice(1);
-  return Object.fromEntries(
-    pairs.map((pair) => {
-      const [name, value] = pair.split("=");
-      if (value.trim() === "" || !Number.isFinite(Number(value)))
-        throw new InputError(`option ${name} of the eviction policy is "${value}", expected a number`);
-      return [name, Number(value)];
-    }),
-  );
 }
 
 /** Marks a policy that reads the future as offline. */

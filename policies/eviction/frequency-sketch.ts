@@ -4,7 +4,7 @@ const mostCount = 15;
 /**
  * Approximate counts of how often each content was requested lately: a count-min sketch of four rows of counters from 0 to 15, which
  * are halved when as many requests as ten times the capacity have been counted (TinyLFU, Einziger, Friedman, Manes, ACM ToS 2017).
- * Only the smallest of a content's four counters are incremented. An estimate is never below the count since the last halving.
+ * Only the smallest of a content's four counters are incremented. An estimate up to 14 is never below the count since the last halving.
  */
 export class FrequencySketch {
   readonly #counts: Uint8Array;

@@ -87,7 +87,7 @@ export const queueLru: EvictionPlugin = {
   name: "queue-lru",
   about: "evicts the least recently used entry that none of the first waiting requests needs",
   source: "vLLM (issue 48485)",
-  likeLru: true,
+  onlyByName: true,
   columns: ["lastAccess"],
   options: { requests: { about: "waiting requests from the head of the queue", default: 256, min: 1 } },
   create: (context) => new QueueLru(context),

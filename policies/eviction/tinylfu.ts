@@ -15,17 +15,18 @@ const leastRecentlyUsed = byScore("lastAccess");
  * LRU with admission: once the cache has been full, a block is stored only if it was requested more often than the entry that would be
  * evicted next, by a frequency sketch of all requested blocks (TinyLFU, Einziger, Friedman, Manes, ACM ToS 2017). Differences: a block is
  * computed in a block of the cache before it is stored or refused, so an eviction may precede a refusal; without an evictable entry
- * every block is stored; an entry of several blocks has the frequency of its last one.
+ * every block is stored; an entry of several blocks has the frequency of its last one; refused requests and admissions after a
+ * preemption count as well.
  */
 class TinyLfu implements EvictionPolicy {
   readonly #order: EvictionPolicy;
-  readonly #keys: EvictionContext["columns"];
+  readonly #columns: EvictionContext["columns"];
   readonly #sketch: FrequencySketch;
   #wasFull = false;
 
   constructor(context: EvictionContext) {
     this.#order = leastRecentlyUsed.create(context);
-    this.#keys = context.columns;
+    this.#columns = context.columns;
     this.#sketch = new FrequencySketch(context.capacityBlocks ?? 0);
   }
 
@@ -36,7 +37,7 @@ class TinyLfu implements EvictionPolicy {
   admits({ keys, keyStart }: RequestView, from: number, to: number): number {
     const victim = this.#wasFull ? this.#order.victim(0) : undefined;
     if (victim === undefined) return to;
-    const rival = this.#sketch.estimate(this.#keys.key[victim]);
+    const rival = this.#sketch.estimate(this.#columns.key[victim]);
     for (let i = from; i < to; i++) if (this.#sketch.estimate(keys[keyStart + i]) <= rival) return i;
     return to;
   }

@@ -89,7 +89,7 @@ export const ttl: EvictionPlugin = {
   name: "ttl",
   about: "an entry expires when it has not been used for its time to live; evicts the entry that would expire first",
   source: "Anthropic prompt caching (2024)",
-  likeLru: true,
+  onlyByName: true,
   columns: ["lastAccess"],
   options: {
     "ttl-s": {

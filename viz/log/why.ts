@@ -130,6 +130,9 @@ class EventExplanation {
       if (kind[at] !== evict && kind[at] !== drop) continue;
       const gone = log.eventAt(at) as LogEvent & { name: "evict" | "drop" };
       if (gone.content !== content) continue;
+      // Expired entries and deletions by an operator are `drop` events without a request.
+      if (gone.name === "drop" && gone.request < 0)
+        return `it was dropped ${this.#ageOf(at)} ago, because it had expired or by an operator (event ${grouped(at)})`;
       const requester = gone.request < 0 ? "an operator" : `request ${gone.request}`;
       return `it was ${gone.name === "evict" ? "evicted" : "dropped"} ${this.#ageOf(at)} ago for ${requester} (event ${grouped(at)})`;
     }
