@@ -110,7 +110,7 @@ export class PrefilledRequests {
     const batch = arrivals.batchOf(id);
     this.#parts.notifyRouter(id, nowNs);
     const views = replicas.slice(prefillReplicas).map(({ replica }) => replica);
-    for (const { cache } of views) cache.advanceTo(nowNs);
+    for (const replica of replicas) replica.expireUntil(nowNs);
     const number = decodeRouter?.route(batch.request(id - batch.firstId), views, nowNs) ?? 0;
     checkRoute(number, views.length);
     this.#disaggregation.assign(id, prefillReplicas + number);

@@ -216,7 +216,7 @@ export abstract class Serving<Runner extends StepRunner> {
     const batch = this.arrivals.batchOf(id);
     const row = id - batch.firstId;
     batch.received(row, nowNs);
-    for (const { replica } of this.replicas) replica.cache.advanceTo(nowNs);
+    for (const replica of this.replicas) replica.expireUntil(nowNs);
     const number = router?.route(this.#prefillRequest(batch, row), this.#views, nowNs) ?? 0;
     checkRoute(number, this.#views.length);
     batch.outcomes.replica[row] = number;

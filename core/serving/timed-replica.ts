@@ -298,15 +298,20 @@ export class TimedReplica {
     outcomes.preemptions[request.id - firstId] += preemptions;
   }
 
-  /** Adds the levels since the last sample to the series. Entries that expire between two samples change them. */
+  /** Adds the levels since the last sample to the series. */
   addLevelsUntil(nowNs: Nanos): void {
+    this.expireUntil(nowNs);
+    this.#addLevels(nowNs);
+  }
+
+  /** Evicts the entries that have expired by now; each of them changes the levels at its time. */
+  expireUntil(nowNs: Nanos): void {
     const { cache } = this;
     for (let at = cache.nextExpiry; at <= nowNs; at = cache.nextExpiry) {
       this.#addLevels(Math.max(at, this.#levelsSinceNs));
       cache.advanceTo(at);
       this.#readLevels(at);
     }
-    this.#addLevels(nowNs);
   }
 
   #addLevels(nowNs: Nanos): void {

@@ -69,6 +69,25 @@ test("times that are relative to the first request are relative to the earliest 
 test("a format whose reader has an order of its own refuses the option", async () => {
   const file = fileOf(['{"prompt": "x"}'], "p.jsonl");
   expect(await failureOf(() => openTrace([file], { sort: true }))).toBe(
-    "the requests of a prompts trace cannot be sorted: the reader has an order of its own",
+    "--sort does not apply to the format prompts, expected one of azure, burstgpt, mooncake, qwen-bailian, token-ids",
   );
+});
+
+test("a sorted trace whose times exceed 2^53 ns is refused, as it would be when it is read again", async () => {
+  const file = fileOf(
+    [1_700_000_000_000_000_000n, 0n].map(
+      (time) =>
+        `{"arrival_time_ns": ${time}, "input_toks": 1, "output_toks": 1, "input_tok_ids": [1], "output_tok_ids": [2]}`,
+    ),
+    "far.jsonl",
+  );
+  expect(await failureOf(async () => readTrace(await openTrace([file], { sort: true })))).toMatch(
+    /^the requests to sort span more than 2\^53 ns, expected times of one unit and origin$/,
+  );
+});
+
+test("the notes of a sorted trace are there after its first batch", async () => {
+  const source = await openTrace([fileOf([line(3, [9]), line(1, [8])], "unsorted.jsonl")], { sort: true });
+  for await (const _ of source.batches()) break;
+  expect(source.notes?.()).toEqual(["requests out of order are sorted by time: 1 of 2"]);
 });
