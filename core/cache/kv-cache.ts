@@ -156,6 +156,13 @@ export class KvCache {
    * fewer than `spareBlocks` would be left; nothing changes then, unless the rule is `failed-admission=evicts`.
    */
   admit(sequence: Sequence, tokens: number, now: Nanos, spareBlocks = 0): boolean {
+    this.requests.admitting(sequence);
+    const isAdmitted = this.#admit(sequence, tokens, now, spareBlocks);
+    this.requests.admitting(undefined);
+    return isAdmitted;
+  }
+
+  #admit(sequence: Sequence, tokens: number, now: Nanos, spareBlocks: number): boolean {
     this.advanceTo(now);
     const { lookup } = this;
     const admission = lookup.planAdmission(sequence, tokens);

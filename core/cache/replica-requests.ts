@@ -14,7 +14,7 @@ export class CacheRequests implements ReplicaRequests {
     this.#running = running;
   }
 
-  /** The sequence is being admitted: it is still in the replica's queue and does not wait any more; undefined = none is. */
+  /** The sequence is being admitted: it may still be in the replica's queue and does not wait any more; undefined = none is. */
   admitting(sequence: Sequence | undefined): void {
     this.#admitting = sequence;
     this.#admissions++;
@@ -25,7 +25,8 @@ export class CacheRequests implements ReplicaRequests {
   }
 
   get waitingCount(): number {
-    return this.#queue.count - (this.#admitting === undefined ? 0 : 1);
+    const { count } = this.#queue;
+    return this.#admitting !== undefined && this.#queue.has(this.#admitting) ? count - 1 : count;
   }
 
   *waiting(): Iterable<RequestView> {

@@ -185,6 +185,11 @@ export class SequenceQueue {
   /** Known tokens of all sequences in the queue, which do not change while they wait. */
   tokens = 0;
 
+  /** Whether the sequence, which is in no other queue, is in this one. */
+  has(sequence: Sequence): boolean {
+    return this.first === sequence || sequence.previous !== undefined;
+  }
+
   append(sequence: Sequence): void {
     sequence.previous = this.#last;
     sequence.next = undefined;

@@ -309,7 +309,7 @@ export class Replica implements SchedulerContext, ReplicaView {
     const swapped = sequence.swappedTokens;
     // Tokens that are still cached need not be swapped in.
     const restored = swapped === 0 ? 0 : Math.max(0, swapped - this.cache.cachedTokens(sequence));
-    if (!this.#admitToCache(sequence, tokens + restored, spareBlocks)) {
+    if (!this.cache.admit(sequence, tokens + restored, this.#now, spareBlocks)) {
       this.#limit = "blocks";
       return false;
     }
@@ -337,14 +337,6 @@ export class Replica implements SchedulerContext, ReplicaView {
     }
     this.#composer.add(sequence, tokens, this.#now);
     return true;
-  }
-
-  #admitToCache(sequence: Sequence, tokens: number, spareBlocks: number): boolean {
-    const { cache } = this;
-    cache.requests.admitting(sequence);
-    const isAdmitted = cache.admit(sequence, tokens, this.#now, spareBlocks);
-    cache.requests.admitting(undefined);
-    return isAdmitted;
   }
 
   #addDecode(sequence: Sequence): boolean {
@@ -405,7 +397,7 @@ export class Replica implements SchedulerContext, ReplicaView {
    * rest, which is transferred before the request runs. The blocks are not published before.
    */
   #admitPrefilled(sequence: Sequence, spareBlocks: number): boolean {
-    if (!this.#admitToCache(sequence, unlimitedTokens, spareBlocks)) return false;
+    if (!this.cache.admit(sequence, unlimitedTokens, this.#now, spareBlocks)) return false;
     this.#inputs.changes = true;
     this.#waiting.remove(sequence);
     const tokens = Math.max(0, sequence.remoteTokens - sequence.computedTokens);
