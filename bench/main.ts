@@ -20,6 +20,10 @@ const replays: [index: string, eviction: string][] = [
     (eviction): [string, string] => ["hash-table", eviction],
   ),
   ["hash-table", "hits-per-token"],
+  ...["marconi", "random-leaf", "t-lru", "w-tinylfu", "workload-aware"].map((eviction): [string, string] => [
+    "hash-table",
+    eviction,
+  ]),
   ["hash-table", "cost-aware"],
   ["hash-table", "belady"],
   ["hash-table", "unbounded"],

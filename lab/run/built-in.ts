@@ -4,7 +4,7 @@ import type { Registry } from "../../policies/registry.ts";
 
 /** Names of known algorithms that this version does not implement, by option. */
 const unsupported: Readonly<Record<string, readonly string[]>> = {
-  eviction: ["w-tinylfu", "lru-k", "lfu-da"],
+  eviction: ["lru-k", "lfu-da"],
   allocator: ["radix", "page"],
 };
 

@@ -143,7 +143,7 @@ describe.concurrent("unsupported and renamed options and commands are refused by
   });
 
   test("unsupported algorithms are refused with the supported ones", async () => {
-    const parts = ["eviction w-tinylfu", "eviction lru-k", "allocator page"];
+    const parts = ["eviction lru-k", "eviction lfu-da", "allocator page"];
     const messages = await Promise.all(
       parts.map((part) => refusal(newFolder(), ["compare", ...`--${part}`.split(" ")])),
     );

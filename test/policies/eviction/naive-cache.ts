@@ -22,8 +22,17 @@ export interface NaivePolicy {
   insert(blocks: readonly Block[], isFree: IsFree): void;
   /** The request ends; its blocks in the order of their release, the deepest first. */
   release?(keys: readonly number[]): void;
-  /** The request with this number begins. */
-  begin?(request: number): void;
+  /** The request with this number begins; it may be refused. */
+  begin?(request: number, view: NaiveRequest): void;
+}
+
+export interface NaiveRequest {
+  readonly prompt: readonly Block[];
+  readonly inputTokens: number;
+  readonly arrivalNs: number;
+  /** 0 = none, as for the category. */
+  readonly session: number;
+  readonly category: number;
 }
 
 /** Whether a cached block is not used by the request. */
@@ -51,7 +60,13 @@ export function naiveDecisions(trace: Trace, blockTokens: number, capacity: numb
   for (let request = 0; request < trace.requestCount; request++) {
     const prompt = blocksOf(columns, trace.inputTokens[request], request, blockTokens);
     const needed = Math.ceil(trace.inputTokens[request] / blockTokens);
-    policy.begin?.(request);
+    policy.begin?.(request, {
+      prompt,
+      inputTokens: trace.inputTokens[request],
+      arrivalNs: trace.arrivalNs[request],
+      session: trace.optional.session?.[request] ?? 0,
+      category: trace.optional.category?.[request] ?? 0,
+    });
     if (needed > capacity) {
       hits.push(0);
       continue;

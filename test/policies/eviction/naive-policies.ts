@@ -3,7 +3,7 @@ import type { Block, IsFree, NaivePolicy } from "./naive-cache.ts";
 // Policies over plain arrays. An array is in the order of eviction: its first free element is considered first.
 
 /** Removes a content id from an array; returns whether it was in it. */
-function take(from: number[], key: number): boolean {
+export function take(from: number[], key: number): boolean {
   const at = from.indexOf(key);
   if (at >= 0) from.splice(at, 1);
   return at >= 0;

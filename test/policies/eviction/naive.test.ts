@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { evictionWith } from "../../../core/replica/compose.ts";
 import { BlockKeys } from "../../../core/trace/content.ts";
 import { readTrace, type Trace } from "../../../core/trace/trace.ts";
 import { evictionRegistry } from "../../../policies/registry.ts";
@@ -9,6 +10,7 @@ import { openTrace } from "../../../traces/open.ts";
 import { hasRecordedTraces, recordedTracePath } from "../../support/recordings.ts";
 import { replayed } from "../../support/replays.ts";
 import { type Decisions, type NaivePolicy, naiveDecisions } from "./naive-cache.ts";
+import * as kv from "./naive-kv-policies.ts";
 import * as naive from "./naive-policies.ts";
 
 // Each policy makes the decisions of an independent implementation over plain arrays: hits, victims in order, cached blocks.
@@ -31,10 +33,22 @@ const policies: Record<string, (capacity: number) => NaivePolicy> = {
   lirs: naive.lirs,
   lru: () => byScores({ scores: () => [] }),
   "lru-deepest": () => byScores({ scores: ({ usedAt, place }) => [usedAt, -place] }),
+  marconi: kv.marconi,
   mru: () => byScores({ scores: ({ usedAt, place }) => [-usedAt, -place] }),
+  "random-leaf": kv.randomLeaf,
   "s3-fifo": naive.s3Fifo,
   sieve: naive.sieve,
   slru: () => byScores({ scores: ({ hits }) => [hits >= 2 ? 1 : 0] }),
+  "t-lru": () => kv.tLru(),
+  "w-tinylfu": kv.wTinylfu,
+  "workload-aware": kv.workloadAware,
+};
+
+/** Policies with options in their names. */
+const withOptions: Record<string, (capacity: number) => NaivePolicy> = {
+  "t-lru:threshold-tokens=1500:next-tokens=300": () => kv.tLru(1500, 300),
+  "marconi:alpha=0.5": (capacity) => kv.marconi(capacity, 0.5),
+  "marconi:bootstrap=1": (capacity) => kv.marconi(capacity, undefined, 1),
 };
 
 /** Bounds, random choices, orders by priority, and policies with hooks have naive implementations of their own, in test/golden and beside this file. */
@@ -54,7 +68,12 @@ function capacitiesOf(trace: Trace, blockTokens: number): number[] {
 }
 
 function decisionsOf(trace: Trace, policy: string, blockTokens: number, blocks: number): Decisions {
-  const { requests, log, cache } = replayed(trace, { policy, blocks, blockTokens, events: true });
+  const [name, ...given] = policy.split(":");
+  const options = Object.fromEntries(
+    given.map((option) => option.split("=")).map(([key, value]) => [key, Number(value)]),
+  );
+  const eviction = evictionWith(evictionRegistry.get(name), options);
+  const { requests, log, cache } = replayed(trace, { eviction, blocks, blockTokens, events: true });
   const victims: number[] = [];
   for (const event of log!.events()) if (event.name === "evict") victims.push(event.content);
   const cached = [...cache.index.blocks()].map((block) => cache.entries.columns.key[cache.index.entryOf(block)]);
@@ -83,11 +102,11 @@ const recorded: Source[] = [
 
 describe.each([...generatedTraces, ...(hasRecordedTraces ? recorded : [])])("%s", (_name, read) => {
   const trace = read();
-  test.each(Object.keys(policies))("%s", async (name) => {
+  test.each(Object.entries({ ...policies, ...withOptions }))("%s", async (name, naivePolicy) => {
     const given = await trace;
     const blockTokens = given.unitTokens === 1 ? 16 : given.unitTokens;
     for (const blocks of capacitiesOf(given, blockTokens)) {
-      const expected = naiveDecisions(given, blockTokens, blocks, policies[name](blocks));
+      const expected = naiveDecisions(given, blockTokens, blocks, naivePolicy(blocks));
       expect(decisionsOf(given, name, blockTokens, blocks), `${blocks} blocks`).toEqual(expected);
     }
   });

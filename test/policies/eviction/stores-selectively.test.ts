@@ -10,7 +10,7 @@ import { chatSource } from "../../../traces/generators/chat.ts";
 import { generated } from "../../../traces/generators/generator.ts";
 import { fewShot, subAgents } from "../../../traces/generators/index.ts";
 
-// `ttl` and `tinylfu` make the decisions of independent implementations over plain arrays, for a hash table and one request at a time.
+// `ttl`, `tinylfu` and `marconi` make the decisions of independent implementations over plain arrays, for a hash table and one request at a time.
 
 interface Cached {
   readonly key: number;
@@ -29,7 +29,16 @@ interface Decisions {
 function naive(
   trace: Trace,
   capacity: number,
-  { ttlNs = Number.POSITIVE_INFINITY, sketch }: { readonly ttlNs?: number; readonly sketch?: FrequencySketch },
+  {
+    ttlNs = Number.POSITIVE_INFINITY,
+    sketch,
+    earlier,
+  }: {
+    readonly ttlNs?: number;
+    readonly sketch?: FrequencySketch;
+    /** Contents of earlier requests, to which blocks are limited. */
+    readonly earlier?: Set<number>;
+  },
 ): Decisions {
   const { keys, start, promptBlocks } = new BlockKeys({
     unitTokens: trace.unitTokens,
@@ -44,6 +53,9 @@ function naive(
     cached = cached.filter(({ usedNs }) => usedNs + ttlNs > now);
     const prompt = [...keys.subarray(start[request], start[request] + promptBlocks[request])];
     for (const key of prompt) sketch?.add(key);
+    const isNew = (key: number) => earlier !== undefined && !earlier.has(key);
+    const branchesOffAt = prompt.findIndex(isNew);
+    for (const key of prompt) earlier?.add(key);
     if (Math.ceil(trace.inputTokens[request] / trace.unitTokens) > capacity) {
       decisions.hits.push(0);
       continue;
@@ -64,6 +76,7 @@ function naive(
       const refused = prompt.findIndex((key, i) => i >= hits && sketch.estimate(key) <= least);
       if (refused >= 0) stored = refused;
     }
+    if (branchesOffAt >= 0) stored = branchesOffAt;
     // A block past the stored prefix that was cached before stays cached; the request has used it if it recomputed it in place.
     const used = prompt.filter((key, i) => i < stored || has(key));
     decisions.refused += prompt.length - stored;
@@ -131,6 +144,17 @@ describe.each(traces)("trace %s", (_name, read) => {
     for (const blocks of capacitiesOf(trace)) {
       const expected = naive(trace, blocks, { sketch: new FrequencySketch(blocks) });
       expect(ours(trace, blocks, "tinylfu", {}), `${blocks} blocks`).toEqual(expected);
+    }
+  });
+});
+
+describe.each(traces)("trace %s", (_name, read) => {
+  test("marconi without last states stores a request up to the point at which it branches off", async () => {
+    const trace = await read();
+    for (const blocks of capacitiesOf(trace)) {
+      const decisions = ours(trace, blocks, "marconi", { "last-states": 0, alpha: 0 });
+      expect(decisions, `${blocks} blocks`).toEqual(naive(trace, blocks, { earlier: new Set() }));
+      expect(decisions.refused).toBeGreaterThan(0);
     }
   });
 });
