@@ -6,10 +6,11 @@ import { backendNames, defaultBackend } from "../engine/backends.ts";
 import type { PartLists, RuleLists } from "../lab/compare/combinations.ts";
 import { compareReplays } from "../lab/compare/compare.ts";
 import { compareServed, type ServedComparisonOptions } from "../lab/compare/compare-served.ts";
-import { defaultShares, type Metric, metrics } from "../lab/compare/comparison.ts";
+import { defaultShares } from "../lab/compare/comparison.ts";
 import { firstDifference } from "../lab/compare/first-difference.ts";
 import { Interrupted } from "../lab/control.ts";
 import type { TraceReading } from "../lab/input.ts";
+import { type Metric, metrics } from "../lab/output/hit-ratios.ts";
 import type { Capacity } from "../lab/run/capacity.ts";
 import { checkTarget } from "../lab/run/check-target.ts";
 import { defaultParts } from "../lab/run/configuration.ts";
@@ -66,8 +67,12 @@ Examples:
   kvlab compare trace.jsonl --target sim --preset vllm,sglang --rate 2,4,8
   kvlab compare trace.jsonl --target ${defaultBackend.name} --model ./llama --preset vllm,sglang
 
-The offline optimum and the unlimited cache are always shown, as bounds. Where
-presets have different block sizes, all get the same capacity in tokens:
+The offline optimum and the unlimited cache are always shown, and a proven bound,
+which no eviction policy exceeds. "gap closed" is the share of the gap between lru
+and that bound that a policy closes, all with the same other options; lru is run
+for it if it is not in the list.
+
+Where presets have different block sizes, all get the same capacity in tokens:
 --blocks counts blocks of --block-size tokens (default: the trace's unit or 16).
 
 With --first-difference, the decisions of each combination are compared with
@@ -75,8 +80,9 @@ those of the first one (default eviction: lru; no bounds). Exit code: 0 if all
 decisions are identical, 1 if not.
 
 With --target sim or ${backendNames.join(" or ")} the table has one row per combination:
-hit ratio, latency and throughput. The default of --blocks is then the memory of
-the GPU, or 10 % of the distinct blocks for an engine.`;
+hit ratio, latency and throughput. It has no bounds: these hold only if requests
+do not overlap. The default of --blocks is then the memory of the GPU, or 10 % of
+the distinct blocks for an engine.`;
 
 export function addCompare(program: Command): void {
   const command = program

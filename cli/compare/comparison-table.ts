@@ -3,6 +3,7 @@ import type { Comparison, Configuration } from "../../lab/compare/comparison.ts"
 import { approximate, ratio } from "../../lab/output/numbers.ts";
 import type { RunReport } from "../../lab/output/report.ts";
 import { blocksOf } from "../../lab/run/capacity.ts";
+import { lru } from "../../policies/eviction/index.ts";
 import { ratioMeanings } from "../output/summary.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
 
@@ -28,12 +29,21 @@ export function comparisonTable(comparison: Comparison): string {
     });
   const row = (result: Result) => [...names.of(result), ...cells(result)];
   const filler = names.headers.slice(1).map(() => "");
+  const gaps = gapRows(online, comparison);
   const table = aligned(
     [
       ...header(comparison, names.headers),
       ...online.map(row),
       [],
       ...bounds.map(row),
+      ...boundRow(online, comparison, filler),
+      ...(gaps.length > 0
+        ? [
+            [],
+            [colors.bold("gap closed"), ...filler],
+            ...gaps.map(([result, shares]) => [...names.of(result), ...shares]),
+          ]
+        : []),
       ...(online.length > 0
         ? [[], ["best/optimum", ...filler, ...best.map((b, i) => `${shareOf(b, optimum[i])} `)]]
         : []),
@@ -49,6 +59,34 @@ export function comparisonTable(comparison: Comparison): string {
     ...largeBlocks(comparison),
     ...refusals(comparison),
   ].join("\n\n");
+}
+
+/** The largest bound of all configurations: none of them can exceed it. */
+function boundRow(
+  online: readonly Result[],
+  { metric, capacities }: Comparison,
+  filler: readonly string[],
+): string[][] {
+  if (online.length === 0) return [];
+  const largest = capacities.map((_, i) =>
+    Math.max(...online.map(({ runs }) => runs[i].offlineBound!.hitRatio[metric]!)),
+  );
+  return [["bound", ...filler, ...largest.map((value) => `${ratio(value)} `)]];
+}
+
+/** For each configuration with another eviction policy than lru: the share of the gap that it closes, by capacity. */
+function gapRows(online: readonly Result[], { metric, capacities }: Comparison): [Result, string[]][] {
+  const others = online.filter(({ configuration }) => configuration.parts.eviction !== lru);
+  return others.map((result) => [
+    result,
+    capacities.map((_, i) => gapText(result.runs[i].offlineBound!.gapClosed[metric])),
+  ]);
+}
+
+function gapText(share: number | null | undefined): string {
+  if (share === null || share === undefined) return "– ";
+  const percent = (Math.abs(share) * 100).toFixed(1);
+  return `${share < 0 && Number(percent) > 0 ? "−" : ""}${percent} % `;
 }
 
 function heading({ input, distinctBlocks, blockTokens, results }: Comparison): string {
@@ -119,12 +157,22 @@ function presetName({ parts, label, kind, ruleTexts }: Configuration, several: b
 
 const shareOf = (part: number, whole: number) => (whole === 0 ? "–" : `${((part / whole) * 100).toFixed(1)} %`);
 
-function meaning({ metric, capacities }: Comparison, best: readonly number[], optimum: readonly number[]): string {
+function meaning(
+  { metric, capacities, results }: Comparison,
+  best: readonly number[],
+  optimum: readonly number[],
+): string {
   const shares = capacities.map((_, i) => best[i] / optimum[i]).filter(Number.isFinite);
   const lines = [
     `Values are the hit ratio "${metric}": ${metric === "token" ? "cached prefix tokens ÷ prompt tokens" : ratioMeanings[metric]}. * marks the best online policy.`,
   ];
-  lines.push("Bounds: belady is the offline optimum, which reads the future; unbounded is an unlimited cache.");
+  lines.push(
+    "Bounds: belady is the offline optimum, which reads the future; unbounded is an unlimited cache; bound is proven: no eviction policy exceeds it.",
+  );
+  if (results.some(({ configuration: { kind, parts } }) => kind === "online" && parts.eviction !== lru))
+    lines.push(
+      "Gap closed: (policy − lru) ÷ (bound − lru), with lru and the bound of the same combination; – where lru reaches the bound.",
+    );
   if (shares.length > 0) {
     const [least, most] = [Math.min(...shares), Math.max(...shares)].map((share) => `${(share * 100).toFixed(0)} %`);
     lines.push(`The best online policy reaches ${least === most ? least : `${least} to ${most}`} of the optimum.`);

@@ -1,8 +1,10 @@
 import { join } from "node:path";
 import { assert } from "../../core/errors.ts";
+import { OfflineBounds, RefusalsSink } from "../bound/offline-bounds.ts";
 import { type Control, counting } from "../control.ts";
 import { readingOf, streamed, type TraceChoice, type TraceReading } from "../input.ts";
 import { commandOf } from "../output/command-line.ts";
+import type { Metric, OfflineBound } from "../output/hit-ratios.ts";
 import { type RunReport, runReport, streamReport } from "../output/report.ts";
 import { checkRunsFolder, claimRunDirectory, TemporaryFiles } from "../output/run-directory.ts";
 import { runId, saveRun } from "../output/save.ts";
@@ -14,8 +16,9 @@ import { runReplay } from "../run/run.ts";
 import { discarded } from "../run/run-sink.ts";
 import { tablesIn } from "../run/run-stream.ts";
 import type { TraceStream } from "../trace-stream.ts";
+import { boundOf, type FinishedRun, References } from "./bounded-runs.ts";
 import { combinationsAndBounds, type PartLists, referenceParts, SharedBlocks, sizesIn } from "./combinations.ts";
-import { type Comparison, type Configuration, defaultShares, type Metric } from "./comparison.ts";
+import { type Comparison, type Configuration, defaultShares } from "./comparison.ts";
 
 /** Every combination of the lists is replayed at every size, and so are its bounds. */
 export interface CompareOptions extends TraceReading, Omit<PartLists, "target">, Control {
@@ -66,7 +69,7 @@ async function compareStream(
   configurations: readonly Configuration[],
   options: CompareOptions,
 ): Promise<ReplayComparison> {
-  const { blocks: sizes = defaultShares, blockSize, warmup = 0, seed = 1 } = options;
+  const { blocks: sizes = defaultShares, blockSize, warmup = 0, seed = 1, signal } = options;
   const totals = await stream.count(counting(options, `reading ${stream.name}`));
   checkWarmup(warmup, totals.requests);
   // Capacities are counted in blocks of one size, even if the presets' sizes differ.
@@ -74,35 +77,51 @@ async function compareStream(
   const { distinctBlocks } = await shared.of(referenceParts(options, configurations), blockTokens);
   assert(distinctBlocks !== undefined, "the distinct blocks of a trace were not counted");
   const sizeOf = sizesIn(blockTokens, distinctBlocks);
-  for (const { blocksOf: preset } of configurations)
-    for (const capacity of sizes) checkMemory(sizeOf(capacity, blockTokensFor(totals, blockSize, preset)));
-  const advance = counting(options, "comparing", totals.requests * runCount(configurations, sizes.length));
-  const reports: RunReport[] = [];
+  const presetTokens = ({ blocksOf: preset }: Configuration) => blockTokensFor(totals, blockSize, preset);
+  for (const one of configurations) for (const capacity of sizes) checkMemory(sizeOf(capacity, presetTokens(one)));
+  const metric = options.metric ?? defaultMetric(configurations.map(presetTokens), configurations);
+  const bounds = new OfflineBounds(shared, totals.unitTokens, ["block", "token", metric], signal);
+  const references = new References(configurations);
+  const runs = runCount(configurations, sizes.length) + references.others(configurations) * sizes.length;
+  const advance = counting(options, "comparing", totals.requests * runs);
+  const finished = new Map<Configuration, Map<Capacity, Promise<RunReport>>>();
+
+  /** Runs a configuration once at a capacity; its reference is run before. */
+  const reportOf = (one: Configuration, capacity: Capacity): Promise<RunReport> => {
+    const known = finished.get(one) ?? new Map<Capacity, Promise<RunReport>>();
+    finished.set(one, known);
+    const report = known.get(capacity) ?? run(one, capacity);
+    known.set(capacity, report);
+    return report;
+  };
+  const run = async (one: Configuration, capacity: Capacity): Promise<RunReport> => {
+    const reference = references.of(one);
+    const lru = reference && reference !== one ? (await reportOf(reference, capacity)).cache.hitRatio : undefined;
+    const config = {
+      ...one.parts,
+      blockTokens: presetTokens(one),
+      blocks: sizeOf(capacity, presetTokens(one)),
+      seed,
+      warmup,
+      audit: options.audit ?? false,
+      events: options.events ?? false,
+    };
+    const blocks = await shared.of(one.parts, config.blockTokens);
+    const { out: _, ...unsaved } = options;
+    const saved = configurations.includes(one) ? options : unsaved;
+    const bounded = reference && ((finished: FinishedRun) => boundOf(bounds, finished, lru ?? finished.ratios));
+    return runOne(stream, config, blocks, one, saved, advance, bounded);
+  };
+
   const results: { configuration: Configuration; runs: RunReport[] }[] = [];
   for (const configuration of configurations) {
-    const { parts, kind, blocksOf: preset } = configuration;
-    const presetBlockTokens = blockTokensFor(totals, blockSize, preset);
-    const capacities = kind === "unlimited" ? (["unlimited"] as const) : sizes;
+    const capacities = configuration.kind === "unlimited" ? (["unlimited"] as const) : sizes;
     const runs: RunReport[] = [];
-    for (const capacity of capacities) {
-      const config = {
-        ...parts,
-        blockTokens: presetBlockTokens,
-        blocks: sizeOf(capacity, presetBlockTokens),
-        seed,
-        warmup,
-        audit: options.audit ?? false,
-        events: options.events ?? false,
-      };
-      const blocks = await shared.of(parts, presetBlockTokens);
-      runs.push(await runOne(stream, config, blocks, configuration, options, advance));
-    }
-    reports.push(...runs);
+    for (const capacity of capacities) runs.push(await reportOf(configuration, capacity));
     results.push({ configuration, runs });
   }
-  const metric = options.metric ?? defaultMetric(results);
   const comparison = { input: stream.label, distinctBlocks, blockTokens, results, capacities: sizes, metric };
-  return { report: { schema: "compare/1", runs: reports }, comparison };
+  return { report: { schema: "compare/1", runs: results.flatMap((result) => result.runs) }, comparison };
 }
 
 /** Runs a configuration, and saves it if `out` is given. */
@@ -113,12 +132,16 @@ async function runOne(
   { ruleTexts }: Configuration,
   { out, events = false, signal, ...options }: CompareOptions,
   advance: (requests: number) => void,
+  boundOf: ((run: FinishedRun) => Promise<OfflineBound>) | undefined,
 ): Promise<RunReport> {
   const temporary = out === undefined ? undefined : new TemporaryFiles(out);
   try {
     const tables = temporary && tablesIn(temporary, config);
-    const run = await runReplay(blocks, config, { advance, signal, sink: tables ?? discarded });
-    const report = runReport(streamReport(stream, stream.totals!), run);
+    const sink = new RefusalsSink(tables ?? discarded);
+    const run = await runReplay(blocks, config, { advance, signal, sink });
+    const plain = runReport(streamReport(stream, stream.totals!), run);
+    const offlineBound = await boundOf?.({ run, refused: sink.refused, ratios: plain.cache.hitRatio });
+    const report = { ...plain, ...(offlineBound && { offlineBound }) };
     if (out !== undefined) {
       const directory = await claimRunDirectory(join(out, runId(stream, report)));
       const command = commandOf(report, { ...readingOf(options), events }, ruleTexts);
@@ -131,9 +154,8 @@ async function runOne(
 }
 
 /** `token` for presets and for different block sizes, because blocks of different sizes are not comparable. */
-function defaultMetric(results: readonly { readonly runs: readonly RunReport[] }[]): Metric {
-  const sizes = new Set(results.map(({ runs }) => runs[0].policy.blockTokens));
-  return sizes.size > 1 || results.some(({ runs }) => runs[0].policy.preset !== null) ? "token" : "block";
+function defaultMetric(blockTokens: readonly number[], configurations: readonly Configuration[]): Metric {
+  return new Set(blockTokens).size > 1 || configurations.some(({ parts }) => parts.preset) ? "token" : "block";
 }
 
 const runCount = (configurations: readonly Configuration[], capacities: number) =>

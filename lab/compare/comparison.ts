@@ -1,18 +1,9 @@
 import type { Preset } from "../../policies/preset.ts";
 import type { Input } from "../input.ts";
+import type { Metric } from "../output/hit-ratios.ts";
 import type { RunReport } from "../output/report.ts";
 import type { Capacity } from "../run/capacity.ts";
 import type { Parts } from "../run/configuration.ts";
-
-export const metrics = [
-  "block",
-  "token",
-  "requestMeanBlock",
-  "requestMeanToken",
-  "fullBlock",
-  "anyResidentBlock",
-] as const satisfies readonly (keyof RunReport["cache"]["hitRatio"])[];
-export type Metric = (typeof metrics)[number];
 
 /** Default capacities: 1, 5, 10, 25 and 50 % of the distinct blocks. */
 export const defaultShares: readonly Capacity[] = [0.01, 0.05, 0.1, 0.25, 0.5].map((share) => ({ share }));

@@ -10,6 +10,7 @@ import type { ServedMetrics } from "../run/served-result.ts";
 import { describe } from "../run/simulation.ts";
 import type { TraceStream, TraceTotals } from "../trace-stream.ts";
 import { isFromFile } from "../user-plugins/user-plugin.ts";
+import type { OfflineBound } from "./hit-ratios.ts";
 
 /** The fields about the trace, the same in every JSON document. */
 export interface TraceReport {
@@ -99,4 +100,7 @@ const servedReport = ({ load, slo, cluster, refusals, transfers, drafts }: Serve
 });
 
 /** The document that `kvlab replay --json` prints: schema run/1. Fields with a unit in their name have that unit. */
-export type RunReport = ReturnType<typeof runReport>;
+export type RunReport = ReturnType<typeof runReport> & {
+  /** In `compare` of clock-free replays: the bound of the run's hit ratios. */
+  readonly offlineBound?: OfflineBound;
+};

@@ -1,0 +1,27 @@
+import type { cacheReport } from "../../core/cache/report.ts";
+
+/** The hit ratios of a report. */
+export const metrics = [
+  "block",
+  "token",
+  "requestMeanBlock",
+  "requestMeanToken",
+  "fullBlock",
+  "anyResidentBlock",
+] as const satisfies readonly (keyof ReturnType<typeof cacheReport>["hitRatio"])[];
+export type Metric = (typeof metrics)[number];
+
+/** Hit ratios by metric. */
+export type Ratios = Partial<Record<Metric, number>>;
+
+/** How far an eviction policy is from the best possible one, in a clock-free replay: `block`, `token` and the metric that is compared. */
+export interface OfflineBound {
+  /** No eviction policy has a higher hit ratio in this configuration. */
+  readonly hitRatio: Ratios;
+  /** The best solution found of the relaxed problem that the bound bounds; equal to the bound if that is exact. */
+  readonly reached: Ratios;
+  /** Hit ratio of lru in the same configuration. */
+  readonly lru: Ratios;
+  /** (policy − lru) ÷ (bound − lru); null if lru reaches the bound. */
+  readonly gapClosed: Partial<Record<Metric, number | null>>;
+}
