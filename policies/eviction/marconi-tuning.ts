@@ -5,10 +5,10 @@ const weights = [0, 0.25, 0.5, 1, 2];
 
 /** The prompts of a window of requests, and which weight of the FLOPs per byte would have had the most hits in it. */
 export class WeightTuning {
-  /** By request: content ids of its prompt, and the mean number of tokens in a block. */
-  readonly #prompts: { readonly keys: Uint32Array; readonly blockTokens: number }[] = [];
+  /** By request: content ids and length of its prompt. */
+  readonly #prompts: { readonly keys: Uint32Array; readonly inputTokens: number }[] = [];
   readonly #capacityBlocks: number;
-  /** Bonus in requests for each token of depth, at weight 1. */
+  /** Bonus of an entry in requests for each token of its longest sequence, at weight 1. */
   readonly #bonus: number;
 
   constructor(capacityBlocks: number, bonus: number) {
@@ -18,7 +18,7 @@ export class WeightTuning {
 
   /** `keys`: content ids of the prompt, which are copied. */
   record(keys: Uint32Array, inputTokens: number): void {
-    this.#prompts.push({ keys: keys.slice(), blockTokens: inputTokens / keys.length });
+    this.#prompts.push({ keys: keys.slice(), inputTokens });
   }
 
   /** The weight with the most hit blocks, of equals the smallest. */
@@ -52,6 +52,7 @@ export class WeightTuning {
   #hitsWith(weight: number, entries: readonly Int32Array[], entryCount: number): number {
     const heap = new ScoreHeap(entryCount);
     const isCached = new Uint8Array(entryCount);
+    const longest = new Uint32Array(entryCount);
     let cached = 0;
     let hits = 0;
     let releases = 0;
@@ -69,11 +70,13 @@ export class WeightTuning {
         heap.remove(victim);
         isCached[victim] = 0;
       }
-      const bonus = weight * this.#bonus * this.#prompts[request].blockTokens;
-      for (let place = prompt.length - 1; place >= 0; place--) {
-        isCached[prompt[place]] = 1;
-        heap.add(prompt[place], request + bonus * (place + 0.5), releases++);
+      const { inputTokens } = this.#prompts[request];
+      for (const entry of prompt.reverse()) {
+        longest[entry] = Math.max(inputTokens, isCached[entry] === 1 ? longest[entry] : 0);
+        isCached[entry] = 1;
+        heap.add(entry, request + weight * this.#bonus * longest[entry], releases++);
       }
+      prompt.reverse();
     });
     return hits;
   }

@@ -11,6 +11,7 @@ import { LastUse } from "./last-use.ts";
 import { WeightTuning } from "./marconi-tuning.ts";
 import { RecencyPlaces } from "./places.ts";
 import { ScoreHeap } from "./score-heap.ts";
+import { SequenceLengths } from "./sequence-lengths.ts";
 
 /**
  * Evicts the lowest sum of recency and α times the FLOPs that a hit saves per byte of the entry. α is 0 until the first eviction; then
@@ -19,8 +20,9 @@ import { ScoreHeap } from "./score-heap.ts";
  *
  * Marconi is made for models with recurrent layers. Of its parts, these apply to caches of attention blocks:
  *
- *   FLOPs per byte   a block has equally many bytes at every depth, so that only attention makes deeper blocks more valuable: the term
- *                    is the depth, as a share of the longest prompt
+ *   FLOPs per byte   a hit on a sequence of L tokens saves 1 + L / c times as much per byte as one on a short sequence, c a constant of the
+ *                    model, so that the term is L as a share of the longest prompt. L is the longest sequence that used the entry: the
+ *                    blocks of one sequence have equal terms, or its first blocks would be evicted before its last ones
  *   recency          the last use, in requests, as a share of the requests before the first eviction, which the entries then in the
  *                    cache were used in. The paper scales both terms by their range in the cache at each eviction, which would
  *                    change the order of all entries
@@ -29,12 +31,10 @@ import { ScoreHeap } from "./score-heap.ts";
  *                    stored. With `last-states=0` a request's blocks are stored up to the last one that an earlier request
  *                    had: the point at which it branches off
  *
- * Other differences: the replay of the window begins with an empty cache, of equally long blocks, in which any block may be evicted. Of
+ * Other differences: the replay of the window begins with an empty cache, in which any block may be evicted. Of
  * equals the least recently used entry is evicted.
  */
 class Marconi implements EvictionPolicy {
-  readonly #depth: Uint32Array;
-  readonly #tokens: Uint32Array;
   readonly #options: EvictionContext["options"];
   readonly #capacityBlocks: number;
   readonly #heap: ScoreHeap;
@@ -43,12 +43,13 @@ class Marconi implements EvictionPolicy {
   readonly #lastUse: LastUse;
   /** By entry: the latest request at its last use. */
   readonly #usedAt: Float64Array;
+  readonly #lengths: SequenceLengths;
   /** By content id: the first request that had it, plus 1; 0: none. Kept for `last-states=0` only. */
   #firstUser = new Uint32Array(1 << 10);
   #longestPrompt = 1;
   /** Requests before the first eviction. */
   #recency = 1;
-  /** Bonus of an entry in requests for each token of its depth. */
+  /** Bonus of an entry in requests for each token of its sequence. */
   #bonus = 0;
   #tuning: WeightTuning | undefined;
   #tuningEnds = Number.POSITIVE_INFINITY;
@@ -58,17 +59,18 @@ class Marconi implements EvictionPolicy {
   constructor(context: EvictionContext) {
     const { columns, capacityBlocks, options } = context;
     const entryCount = columns.key.length;
-    this.#depth = columns.depth;
-    this.#tokens = columns.tokens;
     this.#options = options;
     this.#capacityBlocks = capacityBlocks ?? 0;
     this.#heap = new ScoreHeap(entryCount);
     this.#places = new RecencyPlaces(context);
     this.#lastUse = new LastUse(columns.lastAccess);
     this.#usedAt = new Float64Array(entryCount);
+    this.#lengths = new SequenceLengths(columns);
   }
 
-  begin({ id, inputTokens, keys, keyStart, promptBlocks }: RequestView): void {
+  begin(request: RequestView): void {
+    const { id, inputTokens, keys, keyStart, promptBlocks } = request;
+    this.#lengths.begin(request);
     this.#lastUse.now = Math.max(this.#lastUse.now, id);
     if (!this.#wasFull) this.#longestPrompt = Math.max(this.#longestPrompt, inputTokens);
     if (this.#tuning !== undefined && id > this.#lastRecorded) {
@@ -92,18 +94,20 @@ class Marconi implements EvictionPolicy {
     return to;
   }
 
-  published(entry: EntryId): void {
+  published(entry: EntryId, request: RequestView): void {
+    this.#lengths.published(entry, request);
     this.#lastUse.used(entry);
   }
 
-  hit(entry: EntryId): void {
+  hit(entry: EntryId, request: RequestView): void {
+    this.#lengths.hit(entry, request);
     this.#lastUse.used(entry);
   }
 
   split(lower: EntryId, upper: EntryId): void {
     this.#lastUse.split(lower, upper);
+    this.#lengths.split(lower, upper);
     this.#usedAt[upper] = this.#usedAt[lower];
-    if (this.#heap.isEvictable(lower)) this.#heap.add(lower, this.#score(lower), this.#heap.tieOf(lower));
   }
 
   add(entry: EntryId): void {
@@ -125,7 +129,7 @@ class Marconi implements EvictionPolicy {
   }
 
   #score(entry: EntryId): number {
-    return this.#usedAt[entry] + this.#bonus * (this.#depth[entry] - this.#tokens[entry] / 2);
+    return this.#usedAt[entry] + this.#bonus * this.#lengths.of(entry);
   }
 
   #firstEviction(): void {
@@ -146,7 +150,7 @@ class Marconi implements EvictionPolicy {
     this.#tuning = undefined;
     this.#bonus = (alpha * this.#recency) / this.#longestPrompt;
     const heap = this.#heap;
-    for (let entry = 0; entry < this.#depth.length; entry++)
+    for (let entry = 0; entry < this.#usedAt.length; entry++)
       if (heap.isEvictable(entry)) heap.add(entry, this.#score(entry), heap.tieOf(entry));
   }
 
@@ -161,7 +165,7 @@ export const marconi: EvictionPlugin = {
   about: "evicts the lowest sum of recency and a tuned weight times the FLOPs saved per byte",
   source: "Marconi: Pan et al., MLSys 2025",
   onlyByName: true,
-  columns: ["depth", "lastAccess", "tokens"],
+  columns: ["depth", "lastAccess"],
   options: {
     alpha: { about: "weight of the FLOPs per byte; -1 = tuned", default: -1, min: -1, fraction: true },
     bootstrap: {

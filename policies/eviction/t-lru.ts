@@ -1,7 +1,7 @@
-import { grown } from "../../core/grown.ts";
 import type { EntryId, EvictionContext, EvictionPlugin, RequestView } from "../../core/plugins/index.ts";
 import { ByLists } from "./by-lists.ts";
 import { columnsOfRecency, RecencyPlaces } from "./places.ts";
+import { SequenceLengths } from "./sequence-lengths.ts";
 
 /** Lists, each in LRU order: entries that are not needed for the latency threshold, and the others. */
 const spare = 0;
@@ -13,21 +13,16 @@ const needed = 1;
  * (Zhang, Li, Moallemi, Peng: Tail-Optimized Caching for LLM Inference, NeurIPS 2025, arXiv 2510.15152). ξ is the number of tokens
  * that can be computed within the limit of the TTFT.
  *
- * Differences: conversations may share a prefix; an entry is needed if any request that used it since its insertion needs it. The
- * conversation is as long as the deepest entry of the request, or its prompt. An entry of several blocks is needed if its
- * beginning is.
+ * Differences: conversations may share a prefix; L is the longest sequence that used the entry since its insertion. An entry of several
+ * blocks is needed if its beginning is.
  */
 class TailLru extends ByLists {
   readonly #depth: Uint32Array;
   readonly #tokens: Uint32Array;
   readonly #uses: RecencyPlaces;
+  readonly #lengths: SequenceLengths;
   /** ξ − Q. */
   readonly #recomputable: number;
-  /** By entry: the last request that used it, and the longest conversation of the others. */
-  readonly #user: Uint32Array;
-  readonly #longest: Uint32Array;
-  /** By request: length of its conversation so far, in tokens. */
-  #lengthOf = new Uint32Array(1 << 10);
 
   constructor(context: EvictionContext) {
     super(context, 2);
@@ -35,26 +30,21 @@ class TailLru extends ByLists {
     this.#depth = columns.depth;
     this.#tokens = columns.tokens;
     this.#uses = new RecencyPlaces(context);
+    this.#lengths = new SequenceLengths(columns);
     this.#recomputable = options["threshold-tokens"] - options["next-tokens"];
-    this.#user = new Uint32Array(columns.key.length);
-    this.#longest = new Uint32Array(columns.key.length);
   }
 
-  begin({ id, inputTokens }: RequestView): void {
-    if (id >= this.#lengthOf.length) this.#lengthOf = grown(this.#lengthOf, 2 * id);
-    this.#lengthOf[id] = Math.max(this.#lengthOf[id], inputTokens);
+  begin(request: RequestView): void {
+    this.#lengths.begin(request);
   }
 
-  published(entry: EntryId, { id }: RequestView): void {
-    this.#user[entry] = id;
-    this.#longest[entry] = 0;
-    this.#lengthOf[id] = Math.max(this.#lengthOf[id], this.#depth[entry]);
+  published(entry: EntryId, request: RequestView): void {
+    this.#lengths.published(entry, request);
     this.lists.insert(entry, needed, 0);
   }
 
-  hit(entry: EntryId, { id }: RequestView): void {
-    this.#longest[entry] = this.#conversation(entry);
-    this.#user[entry] = id;
+  hit(entry: EntryId, request: RequestView): void {
+    this.#lengths.hit(entry, request);
   }
 
   override add(entry: EntryId): void {
@@ -64,8 +54,7 @@ class TailLru extends ByLists {
   }
 
   override split(lower: EntryId, upper: EntryId): void {
-    this.#user[upper] = this.#user[lower];
-    this.#longest[upper] = this.#longest[lower];
+    this.#lengths.split(lower, upper);
     super.split(lower, upper);
     if (this.lists.isEvictable(lower)) this.#moveToList(lower, this.lists.place[lower]);
   }
@@ -78,13 +67,8 @@ class TailLru extends ByLists {
 
   #moveToList(entry: EntryId, place: number): void {
     const start = this.#depth[entry] - this.#tokens[entry];
-    const list = start >= this.#conversation(entry) - this.#recomputable ? spare : needed;
+    const list = start >= this.#lengths.of(entry) - this.#recomputable ? spare : needed;
     if (this.lists.listOf(entry) !== list) this.lists.move(entry, list, place);
-  }
-
-  /** The longest conversation that contains the entry, in tokens. */
-  #conversation(entry: EntryId): number {
-    return Math.max(this.#longest[entry], this.#lengthOf[this.#user[entry]]);
   }
 }
 

@@ -29,7 +29,7 @@ export const goldenHits: Readonly<Record<string, string>> = {
   lirs: "697 3249 4484 5494 6102",
   lru: "558 2203 3362 5139 6152",
   "lru-deepest": "558 2203 3362 5139 6152",
-  marconi: "558 2203 3362 5139 6152",
+  marconi: "558 2203 3614 5139 6152",
   mru: "482 1208 1916 3420 5040",
   priority: "558 2203 3362 5139 6152",
   "queue-lru": "558 2203 3362 5139 6152",

@@ -176,7 +176,7 @@ export function workloadAware(): NaivePolicy {
   };
 }
 
-/** Recency and `weight` times depth; undefined = the best of five weights in the window. */
+/** Recency and `weight` times the longest prompt that used the block; undefined = the best of five weights in the window. */
 export function marconi(capacity: number, weight?: number, bootstrap = 5): NaivePolicy {
   let bonus = 0;
   let recency = 0;
@@ -184,11 +184,16 @@ export function marconi(capacity: number, weight?: number, bootstrap = 5): Naive
   let request = 0;
   let ends = Number.POSITIVE_INFINITY;
   const window: { readonly keys: readonly number[]; readonly inputTokens: number }[] = [];
-  const policy = byScores({ scores: ({ usedAt, depth, tokens }) => [usedAt + bonus * (depth - tokens / 2)] });
+  let length = 0;
+  const use = (block: Scored) => {
+    block.value = Math.max(block.value, length);
+  };
+  const policy = byScores({ scores: ({ usedAt, value }) => [usedAt + bonus * value], insert: use, hit: use });
   return {
     ...policy,
     begin(number, view) {
       request = number;
+      length = view.inputTokens;
       const keys = view.prompt.map(({ key }) => key);
       if (recency === 0) longest = Math.max(longest, view.inputTokens);
       else if (weight === undefined && number <= ends) window.push({ keys, inputTokens: view.inputTokens });
@@ -220,12 +225,12 @@ function hitsOf(
   capacity: number,
   bonus: number,
 ): number {
-  let cached: { readonly key: number; readonly score: number }[] = [];
+  let cached: { readonly key: number; readonly longest: number; readonly score: number }[] = [];
   let hits = 0;
   window.forEach(({ keys, inputTokens }, request) => {
     if (keys.length > capacity) return;
-    const has = new Set(cached.map(({ key }) => key));
-    const firstMiss = keys.findIndex((key) => !has.has(key));
+    const longestOf = new Map(cached.map(({ key, longest }) => [key, longest]));
+    const firstMiss = keys.findIndex((key) => !longestOf.has(key));
     hits += firstMiss < 0 ? keys.length : firstMiss;
     let others = cached.filter(({ key }) => !keys.includes(key));
     const excess = others.length + keys.length - capacity;
@@ -233,8 +238,10 @@ function hitsOf(
       const victim = others.reduce((a, b) => (b.score < a.score ? b : a));
       others = others.filter((one) => one !== victim);
     }
-    const tokens = inputTokens / keys.length;
-    const used = keys.map((key, place) => ({ key, score: request + bonus * tokens * (place + 0.5) }));
+    const used = keys.map((key) => {
+      const longest = Math.max(inputTokens, longestOf.get(key) ?? 0);
+      return { key, longest, score: request + bonus * longest };
+    });
     cached = [...others, ...used.reverse()];
   });
   return hits;
