@@ -133,7 +133,7 @@ function evictable(added: Iterable<EntryId>): string {
 }
 
 const optional = [
-  ...(["published", "hit", "split", "resized", "begin", "prepare"] as const),
+  ...(["published", "hit", "split", "resized", "begin", "prepare", "signal"] as const),
   ...(["admits", "nextToExpire", "expiresAt"] as const),
 ] as const;
 

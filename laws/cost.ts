@@ -1,3 +1,4 @@
+import { ClientSessions } from "../core/cache/client-sessions.ts";
 import { CacheRequests } from "../core/cache/replica-requests.ts";
 import { EntryColumns } from "../core/plugins/entry-columns.ts";
 import type { EntryId, EvictionPlugin, EvictionPolicy, RequestView } from "../core/plugins/index.ts";
@@ -151,6 +152,7 @@ class PolicyDriver {
       clock: { now: 0 },
       options: optionsOf("eviction policy", plugin),
       requests: new CacheRequests(),
+      sessions: new ClientSessions(undefined),
       capacityBlocks: entries,
       rules,
     });

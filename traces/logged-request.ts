@@ -28,6 +28,8 @@ export interface LoggedRequest {
   readonly maxOutputTokens: number | undefined;
   /** Id of the conversation. */
   readonly session: string | undefined;
+  /** Name of the first tool that the response calls; undefined if it calls none. */
+  readonly tool: string | undefined;
   /** Model and cache salt: requests in which they differ share no content. */
   readonly namespace: string;
 }
@@ -56,6 +58,7 @@ export function loggedRequest(
       sessionFields,
       (place, name) => JSON.stringify(place.value(name)),
     ),
+    tool: calledTool(response),
     namespace: JSON.stringify([body.value("model") ?? null, body.value("cache_salt") ?? null]),
   };
 }
@@ -97,6 +100,13 @@ function responseOf(record: JsonRecord): JsonRecord | undefined {
     if (response) return response.optionalRecord("body") ?? response;
   }
   return undefined;
+}
+
+function calledTool(response: JsonRecord | undefined): string | undefined {
+  const message = response?.has("choices") ? response.records("choices")[0]?.optionalRecord("message") : response;
+  const [call] = message?.has("tool_calls") ? message.records("tool_calls") : [];
+  const named = call?.optionalRecord("function") ?? call?.optionalRecord("custom");
+  return call && JSON.stringify(named?.value("name") ?? null);
 }
 
 /** The text of the first choice; undefined without a response. */

@@ -3,6 +3,8 @@ import type { Field, JsonLineScanner } from "./json-lines.ts";
 import { expectedOutputTokens, mostTokens } from "./requests.ts";
 
 const int32 = "an integer from -2147483648 to 2147483647";
+const uint32 = "an integer from 0 to 4294967295";
+const nanoseconds = "an integer of nanoseconds, 0 or more";
 const text = "a string, an integer or null";
 
 /** Optional fields of requests in any format, for columns that the format itself does not have. */
@@ -10,14 +12,19 @@ export const optionalFields = {
   max_output_length: { expected: expectedOutputTokens },
   session_id: { expected: text },
   priority: { expected: int32 },
-  retention_ns: { expected: "an integer of nanoseconds, 0 or more" },
+  retention_ns: { expected: nanoseconds },
   parent: { expected: "the number of an earlier request, counted from 0, or -1" },
-  think_ns: { expected: "an integer of nanoseconds, 0 or more" },
-  namespace: { expected: "an integer from 0 to 4294967295" },
+  think_ns: { expected: nanoseconds },
+  namespace: { expected: uint32 },
   cache_salt: { expected: text },
   adapter: { expected: text },
-  category: { expected: "an integer from 0 to 4294967295" },
+  category: { expected: uint32 },
   marked_tokens: { expected: expectedOutputTokens },
+  tool: { expected: text },
+  next_use_ns: { expected: nanoseconds },
+  next_use_steps: { expected: uint32 },
+  keep_ns: { expected: nanoseconds },
+  session_end: { expected: "0 (it goes on), 1 (it is closed) or 2 (its entries may be dropped)" },
 } satisfies Record<string, Field>;
 export type OptionalName = keyof typeof optionalFields;
 
@@ -30,6 +37,7 @@ const firstNamed = 2 ** 31;
 export class OptionalFields {
   readonly #sessions = new Map<string, number>();
   readonly #namespaces = new Map<string, number>();
+  readonly #tools = new Map<string, number>();
   #salt = "";
   #adapter = "";
   /** Largest namespace given by number. */
@@ -51,6 +59,11 @@ export class OptionalFields {
     else if (name === "cache_salt") this.#salt = textOf(scan);
     else if (name === "adapter") this.#adapter = textOf(scan);
     else if (name === "category") row.category = scan.integer(0, 2 ** 32 - 1);
+    else if (name === "tool") row.tool = numbered(this.#tools, textOf(scan), 1);
+    else if (name === "next_use_ns") row.nextUseNs = scan.integer(0, Number.MAX_SAFE_INTEGER);
+    else if (name === "next_use_steps") row.nextUseSteps = scan.integer(0, 2 ** 32 - 1);
+    else if (name === "keep_ns") row.keepNs = scan.integer(0, Number.MAX_SAFE_INTEGER);
+    else if (name === "session_end") row.sessionEnd = scan.integer(0, 2);
     else row.markedTokens = scan.integer(0, mostTokens);
   }
 

@@ -4,6 +4,7 @@ import { RandomArrivals } from "./conversation-times.ts";
 import type { Notes, TimeUnit } from "./format.ts";
 import type { JsonRecord } from "./json-records.ts";
 import { loggedRequest } from "./logged-request.ts";
+import { numbered } from "./optional-fields.ts";
 import { ArrivalClock } from "./requests.ts";
 import { SessionIds } from "./sessions.ts";
 import { OutputLengths, share, type TextGroup, type TextRequest, tokenized } from "./text-requests.ts";
@@ -50,6 +51,8 @@ class RequestLog {
   readonly #lengths = new OutputLengths();
   /** By model and cache salt: its namespace. */
   readonly #namespaces = new Map<string, number>();
+  /** By name. */
+  readonly #tools = new Map<string, number>();
   #isTimed: boolean | undefined;
   #hasOutputs: boolean | undefined;
   #requests = 0;
@@ -107,6 +110,7 @@ class RequestLog {
       maxOutputTokens: found.maxOutputTokens,
       ...(session !== undefined && { session }),
       ...(namespace > 0 && { namespace }),
+      ...(found.tool !== undefined && { tool: numbered(this.#tools, found.tool, 1) }),
     };
   }
 

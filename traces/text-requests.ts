@@ -17,6 +17,8 @@ export interface TextRequest {
   readonly maxOutputTokens?: number | undefined;
   readonly session?: number;
   readonly namespace?: number;
+  /** Number of the tool that it calls, from 1. */
+  readonly tool?: number;
 }
 
 /** Requests of one record of a file. */
@@ -86,7 +88,7 @@ const hasPrompt = ({ prompt }: TextRequest) => prompt.some((text) => text !== ""
 
 /** The row of a request, whose tokens are the next ones of `tokens`. */
 function rowOf(request: TextRequest, start: Tokens, tokens: Iterator<Tokens>): TokenizedRequest {
-  const { prompt, output, outputTokens = 0, maxOutputTokens, session, namespace } = request;
+  const { prompt, output, outputTokens = 0, maxOutputTokens, session, namespace, tool } = request;
   const keys = joined([start, ...prompt.map(() => tokens.next().value as Tokens)]);
   const generatedKeys = output === undefined ? undefined : (tokens.next().value as Tokens);
   const length = generatedKeys?.length ?? outputTokens;
@@ -96,6 +98,7 @@ function rowOf(request: TextRequest, start: Tokens, tokens: Iterator<Tokens>): T
     ...(maxOutputTokens !== undefined && { maxOutputTokens: Math.max(maxOutputTokens, length) }),
     ...(session !== undefined && { session }),
     ...(namespace !== undefined && { namespace }),
+    ...(tool !== undefined && { tool }),
   };
 }
 

@@ -9,6 +9,8 @@ export interface WekaRequest {
   readonly inputTokens: number;
   readonly outputTokens: number;
   readonly thinkS: number | undefined;
+  /** Whether it ended with a tool call; undefined if the file does not state it. */
+  readonly callsTool: boolean | undefined;
   readonly ranges: readonly number[];
 }
 
@@ -41,6 +43,8 @@ export class WekaSessions {
   #session = new Uint32Array(1024);
   #conversationOf = new Uint32Array(1024);
   #isSubAgent = new Uint8Array(1024);
+  #callsTool = new Uint8Array(1024);
+  #statesTools = false;
   /** Offsets into `#ranges`. */
   #rangeStart = new Float64Array(1025);
   #ranges = new Uint32Array(4096);
@@ -63,7 +67,7 @@ export class WekaSessions {
 
   /** Adds a request of the session, or of its latest sub-agent. */
   add(request: WekaRequest, isSubAgent: boolean): void {
-    const { arrivalS, inputTokens, outputTokens, thinkS, ranges } = request;
+    const { arrivalS, inputTokens, outputTokens, thinkS, callsTool, ranges } = request;
     const r = this.#count++;
     if (r === this.#arrivalNs.length) this.#grow(r * 2);
     const session = this.#sessions[this.#sessions.length - 1];
@@ -75,6 +79,8 @@ export class WekaSessions {
     this.#session[r] = this.#sessions.length - 1;
     this.#conversationOf[r] = isSubAgent ? this.#conversations : this.#conversation;
     this.#isSubAgent[r] = isSubAgent ? 1 : 0;
+    this.#callsTool[r] = callsTool ? 1 : 0;
+    if (callsTool !== undefined) this.#statesTools = true;
     const start = this.#rangeStart[r];
     const end = start + ranges.length;
     if (end > this.#ranges.length) this.#ranges = grown(this.#ranges, Math.max(end, this.#ranges.length * 2));
@@ -112,6 +118,8 @@ export class WekaSessions {
       row.parent = lastRow[conversation];
       row.thinkNs = this.#thinkNs[r];
       row.category = this.#isSubAgent[r] * subAgentCategory;
+      // Without a name: all tools are number 1.
+      if (this.#statesTools) row.tool = this.#callsTool[r];
       row.keys = keys.of(this.#ranges, this.#rangeStart[r], this.#rangeStart[r + 1], table, session.at);
       lastRow[conversation] = at;
       if (--session.requests === 0) tables[this.#session[r]] = undefined;
@@ -127,6 +135,7 @@ export class WekaSessions {
     this.#session = grown(this.#session, length);
     this.#conversationOf = grown(this.#conversationOf, length);
     this.#isSubAgent = grown(this.#isSubAgent, length);
+    this.#callsTool = grown(this.#callsTool, length);
     this.#rangeStart = grown(this.#rangeStart, length + 1);
   }
 }

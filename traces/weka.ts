@@ -123,7 +123,9 @@ class WekaReader {
         "in",
         `${blocks} whole blocks of ${this.unitTokens} tokens, as many as the request has ids`,
       );
-    return { arrivalS, inputTokens, outputTokens: record.integer("out", 0, mostTokens), thinkS, ranges };
+    const callsTool = record.has("stop") ? record.value("stop") === "tool_use" : undefined;
+    const outputTokens = record.integer("out", 0, mostTokens);
+    return { arrivalS, inputTokens, outputTokens, thinkS, callsTool, ranges };
   }
 }
 

@@ -17,6 +17,7 @@ export const mooncakeWriter: TraceWriter = {
   columns: [
     ...(["keys", "maxOutputTokens", "namespace", "session", "parent", "thinkNs"] as const),
     ...(["priority", "retentionNs", "category", "markedTokens"] as const),
+    ...(["tool", "nextUseNs", "nextUseSteps", "keepNs", "sessionEnd"] as const),
   ],
   hasGzip: true,
   write(target, source, options = {}) {

@@ -9,6 +9,7 @@ export const tokenIdsWriter: TraceWriter = {
   columns: [
     ...(["keys", "maxOutputTokens", "namespace", "session", "parent", "thinkNs"] as const),
     ...(["priority", "retentionNs", "category", "markedTokens", "generatedKeys"] as const),
+    ...(["tool", "nextUseNs", "nextUseSteps", "keepNs", "sessionEnd"] as const),
   ],
   hasGzip: true,
   write(target, source, options = {}) {

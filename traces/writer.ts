@@ -92,6 +92,11 @@ export function optionalJson(row: TraceRow): [name: string, json: string | numbe
     ["namespace", row.namespace],
     ["category", row.category],
     ["marked_tokens", row.markedTokens],
+    ["tool", row.tool === 0 ? "null" : row.tool],
+    ["next_use_ns", row.nextUseNs],
+    ["next_use_steps", row.nextUseSteps],
+    ["keep_ns", row.keepNs],
+    ["session_end", row.sessionEnd],
   ];
 }
 

@@ -1,3 +1,4 @@
+import { ClientSessions } from "../../core/cache/client-sessions.ts";
 import { CacheRequests } from "../../core/cache/replica-requests.ts";
 import { EntryColumns } from "../../core/plugins/entry-columns.ts";
 import { columnsOf } from "../../core/plugins/eviction-policy.ts";
@@ -74,6 +75,7 @@ function order(plugin: EvictionPlugin, nodes: readonly Node[], now: number | und
     clock: { now: 0 },
     options: {},
     requests: new CacheRequests(),
+    sessions: new ClientSessions(undefined),
     capacityBlocks: nodes.length,
     rules,
   });

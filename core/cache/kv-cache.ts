@@ -6,12 +6,13 @@ import type { Nanos } from "../trace/trace.ts";
 import { type BlockCopy, BlockRefs, privateWord } from "./block-refs.ts";
 import { hole } from "./block-table.ts";
 import { type CacheEntries, operatorRequest } from "./cache-entries.ts";
+import type { ClientSessions } from "./client-sessions.ts";
 import { Counters } from "./counters.ts";
 import { type Admission, Lookup } from "./lookup.ts";
 import { type BlockPool, BlockState } from "./pool.ts";
 import { Publication } from "./publication.ts";
 import type { CacheRequests } from "./replica-requests.ts";
-import type { Sequence } from "./request.ts";
+import type { Request, Sequence } from "./request.ts";
 
 const { reserved, computing, published } = BlockState;
 
@@ -28,6 +29,8 @@ export interface CacheParts {
   readonly counters: Counters;
   /** Requests of the replica, which the policy reads. */
   readonly requests: CacheRequests;
+  /** Sessions of the requests, and signals of their clients. */
+  readonly sessions: ClientSessions;
   readonly log: EventLog | undefined;
   /** Requests come from more than one namespace. */
   readonly namespaces: boolean;
@@ -46,6 +49,7 @@ export class KvCache {
   readonly counters: Counters;
   readonly entries: CacheEntries;
   readonly requests: CacheRequests;
+  readonly sessions: ClientSessions;
   readonly index: PrefixIndex;
   readonly refs: BlockRefs;
   /** Prefixes that an operator has pinned. */
@@ -70,6 +74,8 @@ export class KvCache {
   readonly #admits: boolean;
   /** Unreferenced entries expire. */
   readonly expires: boolean;
+  /** Signals of clients have a receiver. */
+  readonly #hasSignals: boolean;
   readonly #evictsNeeded: boolean;
   readonly #evictsAtFailure: boolean;
   #distinct = 0;
@@ -81,6 +87,8 @@ export class KvCache {
     this.counters = counters;
     this.entries = entries;
     this.requests = parts.requests;
+    this.sessions = parts.sessions;
+    this.#hasSignals = parts.sessions.areUsed;
     this.index = index;
     this.#policy = parts.policy;
     this.#allocator = parts.allocator;
@@ -104,6 +112,11 @@ export class KvCache {
   /** Every computed block is stored until its space is needed: the policy neither refuses blocks nor lets entries expire. */
   get storesAll(): boolean {
     return !this.#admits && !this.expires;
+  }
+
+  /** The policy reads times: a replay without a clock has arrival times. */
+  get readsTimes(): boolean {
+    return this.expires || this.sessions.haveListener;
   }
 
   get totalBlocks(): number | undefined {
@@ -291,6 +304,7 @@ export class KvCache {
     this.log?.finish(now, sequence.request.id, sequence.generatedTokens);
     if (!isPublished) this.begin(sequence, now);
     this.#release(sequence);
+    if (this.#hasSignals) this.sessions.ended(sequence.request, now);
   }
 
   /**
@@ -339,8 +353,19 @@ export class KvCache {
     this.#countersOf(sequence).preemptions++;
   }
 
-  /** Refuses the request. A request that was never admitted counts as a lookup without hits. */
+  /** The request has arrived at the replica and waits. */
+  arrived(request: Request, now: Nanos): void {
+    if (this.#hasSignals) this.sessions.arrived(request, now);
+  }
+
+  /** Refuses the request. */
   refuse(sequence: Sequence, now: Nanos): void {
+    this.#refuse(sequence, now);
+    if (this.#hasSignals) this.sessions.ended(sequence.request, now);
+  }
+
+  /** A request that was never admitted counts as a lookup without hits. */
+  #refuse(sequence: Sequence, now: Nanos): void {
     const counters = this.#countersOf(sequence);
     counters.refusedRequests++;
     this.begin(sequence, now);

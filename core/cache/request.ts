@@ -91,6 +91,24 @@ export class Request implements RequestView {
   get retentionNs(): Nanos {
     return this.trace.optional.retentionNs?.[this.row] ?? 0;
   }
+  // Not part of RequestView: the client states them when the request has ended.
+  /** Number of the tool that its session calls then; 0 = none. */
+  get tool(): number {
+    return this.trace.optional.tool?.[this.row] ?? 0;
+  }
+  get nextUseNs(): Nanos {
+    return this.trace.optional.nextUseNs?.[this.row] ?? 0;
+  }
+  get nextUseSteps(): number {
+    return this.trace.optional.nextUseSteps?.[this.row] ?? 0;
+  }
+  get keepNs(): Nanos {
+    return this.trace.optional.keepNs?.[this.row] ?? 0;
+  }
+  /** A value of `SessionEnd`. */
+  get sessionEnd(): number {
+    return this.trace.optional.sessionEnd?.[this.row] ?? 0;
+  }
   get markedTokens(): number {
     return this.trace.optional.markedTokens?.[this.row] ?? 0;
   }

@@ -54,6 +54,7 @@ export class BlockTables {
           | "swapIn"
           | "send"
           | "receive"
+          | "signal"
         >(event);
     }
   }

@@ -1,4 +1,5 @@
 import { grown } from "../grown.ts";
+import { type SignalName, signalNames } from "../plugins/signals.ts";
 import type { Nanos } from "../trace/trace.ts";
 import { EventRecord } from "./event-record.ts";
 import { EventKind, eventNames, type LogEvent } from "./events.ts";
@@ -115,6 +116,10 @@ export class EventLog {
 
   unpin(timeNs: Nanos, prefix: number): void {
     this.add(EventKind.unpin, timeNs, prefix, -1, -1, -1);
+  }
+
+  signal(timeNs: Nanos, request: number, session: number, name: SignalName): void {
+    this.add(EventKind.signal, timeNs, request, -1, session, signalNames.indexOf(name));
   }
 
   /** Appends a row of another log or of a file. */

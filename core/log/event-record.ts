@@ -1,3 +1,4 @@
+import { type SignalName, signalNames } from "../plugins/signals.ts";
 import type { Nanos } from "../trace/trace.ts";
 import { EventKind, type EventName, eventNames, type LogEvent } from "./events.ts";
 import { type MissReason, missReasons } from "./miss-reasons.ts";
@@ -33,6 +34,8 @@ export class EventRecord {
   requests = -1;
   tokens = -1;
   blocks = -1;
+  signal: SignalName = "pause";
+  session = 0;
 
   /** Decodes row `at` of a log; valid until the next call. `problemInRow` must have found nothing. Frequent kinds are first. */
   decode(
@@ -92,6 +95,10 @@ export class EventRecord {
         this.rejectedBlock = key;
         this.place = value;
         break;
+      case EventKind.signal:
+        this.session = key;
+        this.signal = signalNames[value];
+        break;
       case EventKind.finish:
         this.outputTokens = key;
         break;
@@ -140,6 +147,8 @@ export function rowOf(event: LogEvent): EventRow {
       return { block, key: -1, value: event.keptCached ? 1 : 0 };
     case "finish":
       return { block, key: event.outputTokens, value: -1 };
+    case "signal":
+      return { block, key: event.session, value: signalNames.indexOf(event.signal) };
     case "refuse":
     case "preempt":
     case "unpin":
@@ -159,6 +168,8 @@ export function problemInRow(kind: number, key: number, value: number): string |
   if (!(kind < eventNames.length)) return `its kind is ${kind}, expected 0 to ${eventNames.length - 1}`;
   if (kind === EventKind.miss && !(value >= 0 && value < missReasons.length))
     return `its reason is ${value}, expected 0 to ${missReasons.length - 1}`;
+  if (kind === EventKind.signal && !(value >= 0 && value < signalNames.length))
+    return `its signal is ${value}, expected 0 to ${signalNames.length - 1}`;
   if (kind === EventKind.publish && !(Number.isSafeInteger(key) && key >= 0))
     return `content is ${key}, expected a whole number`;
   return undefined;

@@ -1,5 +1,5 @@
 import { counted } from "../counted.ts";
-import type { LogEvent } from "./events.ts";
+import type { EventOf, LogEvent } from "./events.ts";
 
 /** The requests that published a cached block and that last used it. */
 export interface BlockUsers {
@@ -24,7 +24,8 @@ export interface EventNames {
 /** An event as a sentence whose subject is its request, a step or an operator. */
 export function sentenceOf(logged: LoggedEvent, names: EventNames): string {
   const { name, request } = logged.event;
-  const subject = name === "step" ? "a step" : request < 0 ? "an operator" : `request ${request}`;
+  const other = name === "step" ? "a step" : name === "signal" ? "a client" : "an operator";
+  const subject = request < 0 ? other : `request ${request}`;
   return `${subject} ${predicateOf(logged, names)}`;
 }
 
@@ -76,9 +77,30 @@ function predicateOf({ event, users }: LoggedEvent, names: EventNames): string {
       return `is swapped in from host memory: ${counted(event.tokens, "token")}, ${counted(event.blocks, "block")}`;
     case "trim":
       return `drops its block ${event.place}, physical block ${event.rejectedBlock}, whose draft tokens were rejected`;
+    case "signal":
+      return signalPredicate(event);
     case "send":
       return `begins the transfer to its decode replica: ${counted(event.tokens, "token")}, ${counted(event.blocks, "block")}`;
     case "receive":
       return `has its KV transferred from its prefill replica: ${counted(event.tokens, "token")}, ${counted(event.blocks, "block")}`;
+  }
+}
+
+function signalPredicate({ signal, session }: EventOf<"signal">): string {
+  switch (signal) {
+    case "pause":
+      return `pauses session ${session} for a tool call`;
+    case "resume":
+      return `resumes session ${session}`;
+    case "close":
+      return `closes session ${session}`;
+    case "expect":
+      return `states when session ${session} is used next`;
+    case "keep":
+      return session === 0
+        ? "requests that the cache keeps a prefix"
+        : `requests that the cache keeps a prefix of session ${session}`;
+    case "drop":
+      return `closes session ${session}, whose entries may be dropped`;
   }
 }

@@ -1,3 +1,4 @@
+import type { SignalName } from "../plugins/signals.ts";
 import type { Nanos } from "../trace/trace.ts";
 import type { MissReason } from "./miss-reasons.ts";
 
@@ -26,6 +27,7 @@ export const EventKind = {
   send: 20,
   receive: 21,
   trim: 22,
+  signal: 23,
 } as const;
 export type EventName = keyof typeof EventKind;
 export const eventNames = Object.keys(EventKind) as EventName[];
@@ -95,13 +97,15 @@ export type LogEvent =
   /** Decode replica: the transferred tokens are in their blocks. */
   | Event<"receive", { tokens: number; blocks: number }>
   /** A block that has only rejected draft tokens leaves the block table; its release follows. */
-  | Event<"trim", { rejectedBlock: number; place: number }>;
+  | Event<"trim", { rejectedBlock: number; place: number }>
+  /** The client states something about a session (0: none), when the request has arrived or ended, or in an operation. */
+  | Event<"signal", { signal: SignalName; session: number }>;
 export type EventOf<Name extends EventName> = Extract<LogEvent, { readonly name: Name }>;
 
 /** Kinds of events without a physical block. */
 export type WithoutBlock =
   | ("admit" | "miss" | "step" | "finish" | "refuse")
-  | ("preempt" | "clear" | "unpin" | "swapOut" | "swapIn" | "send" | "receive" | "trim");
+  | ("preempt" | "clear" | "unpin" | "swapOut" | "swapIn" | "send" | "receive" | "trim" | "signal");
 
 /**
  * The default case of a reader's `switch` over an event's name: lists the kinds that the reader does not use. An event of

@@ -83,6 +83,7 @@ export class KvEventReader {
             | "send"
             | "receive"
             | "trim"
+            | "signal"
           >(event);
       }
       this.#state.apply(event);

@@ -4,6 +4,7 @@ import type { ColumnName, ColumnNeeds, EntryColumns, EntryId } from "./entry-col
 import type { Plugin, PluginOption } from "./plugin.ts";
 import type { FutureView, ReplicaRequests, RequestView } from "./request-view.ts";
 import type { Rules } from "./rules.ts";
+import type { SessionViews, Signal } from "./signals.ts";
 
 /** Why an entry is not evictable any more. */
 export type RemovalReason = "referenced" | "evicted" | "expired" | "dropped";
@@ -49,6 +50,11 @@ export interface EvictionPolicy {
   nextToExpire?(): EntryId | undefined;
   /** Time at which this evictable entry expires, in ns since the start of the trace; may be `Infinity`. Has no side effects. */
   expiresAt?(entry: EntryId): Nanos;
+  /**
+   * A signal of a client about a session or a prefix. Signals have the order of time; those of a request's arrival come before its
+   * admission, those of its end after the release of its blocks.
+   */
+  signal?(signal: Signal, now: Nanos): void;
   /** Called once, before the first request, with the whole trace. A policy with this method is offline. */
   prepare?(future: FutureView): void;
   /** `add` for `entries[0 .. count)`, which one request has released. Optional: `byScore` implements it. */
@@ -69,10 +75,12 @@ export interface EvictionPolicy {
 export interface EvictionContext {
   /** Facts about all entries, as typed arrays indexed by entry. */
   readonly columns: EntryColumns;
-  /** Time of the operation under way. In a replay without a clock it is 0, unless the policy has `nextToExpire`: then arrival times. */
+  /** Time of the operation under way. In a replay without a clock it is 0, unless the policy has `nextToExpire` or `signal`: then arrival times. */
   readonly clock: { readonly now: Nanos };
   /** The waiting and running requests of the replica. */
   readonly requests: ReplicaRequests;
+  /** The sessions of the cache's requests; empty unless the policy has `signal`. */
+  readonly sessions: SessionViews;
   /** The only source of random numbers, with the seed of the run. */
   readonly random: Random;
   /** Blocks of the cache; undefined if unlimited. */

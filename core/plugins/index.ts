@@ -8,3 +8,4 @@ export type * from "./prefix-index.ts";
 export type * from "./request-view.ts";
 export type * from "./router.ts";
 export type * from "./scheduler.ts";
+export type { SessionView, SessionViews, Signal, SignalName } from "./signals.ts";

@@ -1,4 +1,5 @@
 import { CacheEntries } from "../cache/cache-entries.ts";
+import { ClientSessions } from "../cache/client-sessions.ts";
 import { Counters } from "../cache/counters.ts";
 import { KvCache } from "../cache/kv-cache.ts";
 import { BlockPool } from "../cache/pool.ts";
@@ -102,6 +103,7 @@ export function createCache(config: CacheConfig, log?: EventLog, future = config
   const declared = blocks === undefined ? [] : columnsOf(eviction, rules);
   const columns = new EntryColumns(poolBlocks, rules["free-order"], declared, `eviction policy "${eviction.name}"`);
   const requests = new CacheRequests();
+  const sessions = new ClientSessions(log);
   const entries = new CacheEntries(pool, freeList, counters, blockTokens, rules, columns, log);
   const policy =
     blocks === undefined
@@ -110,6 +112,7 @@ export function createCache(config: CacheConfig, log?: EventLog, future = config
           columns,
           clock: entries,
           requests,
+          sessions,
           random: seededRandom(config.seed),
           capacityBlocks: blocks,
           rules,
@@ -121,6 +124,7 @@ export function createCache(config: CacheConfig, log?: EventLog, future = config
   }
   const prefixIndex = index.create({ host: entries, rules, blockTokens }, poolBlocks);
   entries.connect(policy, prefixIndex);
+  sessions.connect(policy);
   return new KvCache({
     blockTokens,
     blocks,
@@ -131,6 +135,7 @@ export function createCache(config: CacheConfig, log?: EventLog, future = config
     entries,
     counters,
     requests,
+    sessions,
     log,
     namespaces: config.namespaces ?? false,
   });

@@ -62,7 +62,7 @@ interface Batch {
   fedTo: number;
 }
 
-/** There is no clock: a step takes no time. Only where entries expire, requests have their arrival times. */
+/** There is no clock: a step takes no time. Only where the policy reads times, requests have their arrival times. */
 const noTime: StepResult = { durationNs: 0 };
 
 /**
@@ -115,7 +115,7 @@ export class CacheReplay {
     for (let row = from; row < to; row++) {
       const id = this.#fed++;
       if (id === warmup && id > 0) cache.counters.reset();
-      const now = cache.expires ? trace.arrivalNs[row] : 0;
+      const now = cache.readsTimes ? trace.arrivalNs[row] : 0;
       before?.(id, cache, now);
       const { refusedRequests } = cache.counters;
       const sequence = replica.submit(request.reset(id, row), now);

@@ -86,6 +86,7 @@ export class Replica implements SchedulerContext, ReplicaView {
       sequence.remoteTokens = request.inputTokens;
     }
     this.cache.expectKeys(request.blocks.distinct);
+    this.cache.arrived(request, now);
     this.#waiting.append(sequence);
     this.#inputs.arrived();
     this.#scheduler.arrived?.(sequence, now);

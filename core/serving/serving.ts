@@ -293,6 +293,10 @@ export abstract class Serving<Runner extends StepRunner> {
     for (let number = 0; number < (config.replicas ?? 1); number++) {
       const log = config.events ? new EventLog() : undefined;
       const cache = createCache({ ...config, namespaces: blocks.plainKeys !== undefined }, log, future);
+      if (config.disaggregation && cache.sessions.haveListener)
+        throw new InputError(
+          `eviction policy ${config.eviction.name} uses signals about sessions, which separate prefill and decode replicas do not support`,
+        );
       cache.countFrom = config.warmup ?? 0;
       const runner = this.#newRunner(number, cache);
       this.runners.push(runner);

@@ -56,6 +56,16 @@ export interface OptionalColumns {
   category?: Uint32Array;
   /** Length of the marked prefix, in tokens. */
   markedTokens?: Uint32Array;
+  /** Dense ids of the tools that sessions call when a request has ended, from 1; 0 = none. */
+  tool?: Uint32Array;
+  /** The client's estimate of the time from the end of a request to the next one of its session, in nanoseconds; 0 = none. */
+  nextUseNs?: Float64Array;
+  /** The client's estimate of the number of steps of its workflow until the next request of the session; 0 = none. */
+  nextUseSteps?: Uint32Array;
+  /** Time from the end of a request for which its marked prefix, or else its prompt, is to be kept, in nanoseconds; 0 = none. */
+  keepNs?: Float64Array;
+  /** 0: the session goes on after the request; 1: it is closed; 2: also, what it has cached will not be used again. */
+  sessionEnd?: Uint32Array;
   /** Token ids of the output (unit 1 only), with `requestCount + 1` offsets. */
   generatedKeys?: Uint32Array;
   generatedStart?: Float64Array;
@@ -91,6 +101,14 @@ export interface TraceRow {
   category?: number;
   /** Length of the marked prefix in tokens. */
   markedTokens?: number;
+  /** 0 = none, also in the following columns. */
+  tool?: number;
+  /** Nanoseconds from the end of the request. */
+  nextUseNs?: Nanos;
+  nextUseSteps?: number;
+  /** Nanoseconds from the end of the request. */
+  keepNs?: Nanos;
+  sessionEnd?: number;
   /** Token ids of the output. */
   generatedKeys?: ArrayLike<number>;
 }
@@ -116,7 +134,12 @@ type RowColumn =
   | "priority"
   | "retentionNs"
   | "category"
-  | "markedTokens";
+  | "markedTokens"
+  | "tool"
+  | "nextUseNs"
+  | "nextUseSteps"
+  | "keepNs"
+  | "sessionEnd";
 type Column = Float64Array | Uint32Array | Int32Array;
 
 const optionalColumns = {
@@ -128,6 +151,11 @@ const optionalColumns = {
   retentionNs: (n: number) => new Float64Array(n),
   category: (n: number) => new Uint32Array(n),
   markedTokens: (n: number) => new Uint32Array(n),
+  tool: (n: number) => new Uint32Array(n),
+  nextUseNs: (n: number) => new Float64Array(n),
+  nextUseSteps: (n: number) => new Uint32Array(n),
+  keepNs: (n: number) => new Float64Array(n),
+  sessionEnd: (n: number) => new Uint32Array(n),
 } satisfies Record<RowColumn, (n: number) => Column>;
 
 const rowColumns = Object.keys(optionalColumns) as RowColumn[];
@@ -200,6 +228,12 @@ export class TraceBuilder {
     if (retentionNs !== undefined) this.#set("retentionNs", r, retentionNs);
     if (category !== undefined) this.#set("category", r, category);
     if (markedTokens !== undefined) this.#set("markedTokens", r, markedTokens);
+    const { tool, nextUseNs, nextUseSteps, keepNs, sessionEnd } = row;
+    if (tool !== undefined) this.#set("tool", r, tool);
+    if (nextUseNs !== undefined) this.#set("nextUseNs", r, nextUseNs);
+    if (nextUseSteps !== undefined) this.#set("nextUseSteps", r, nextUseSteps);
+    if (keepNs !== undefined) this.#set("keepNs", r, keepNs);
+    if (sessionEnd !== undefined) this.#set("sessionEnd", r, sessionEnd);
   }
 
   #set(name: RowColumn, r: number, value: number): void {

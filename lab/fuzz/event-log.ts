@@ -128,7 +128,7 @@ class Auditor {
         if (operation.result === "in use")
           return cache.pins.size > 0 ? undefined : `${returned}, but no block is referenced`;
         return this.#state.cachedBlocks > 0 ? `${returned}, but by the log blocks are still cached` : undefined;
-      case "unpin":
+      default:
         return undefined;
     }
   }

@@ -14,7 +14,10 @@ interface Draft {
   readonly blocks: number;
 }
 
-export const operationNames: readonly OperationName[] = ["evict", "reset", "pin", "pin", "unpin", "delete"];
+export const operationNames: readonly OperationName[] = [
+  ...(["evict", "reset", "pin", "pin", "unpin", "delete"] as const),
+  ...(["pause", "resume", "close", "expect", "keep", "drop"] as const),
+];
 
 /** Operations before some requests of a trace; shrunk to none. */
 export const anyOperations = (names: readonly OperationName[]): fc.Arbitrary<(trace: Trace) => Operation[]> =>
@@ -42,7 +45,7 @@ export const anyOperations = (names: readonly OperationName[]): fc.Arbitrary<(tr
 
 const inOrder = (a: Operation, b: Operation) => a.before - b.before;
 
-/** Pins and deletes name the prefix of an earlier request, if there is one. */
+/** Pins, deletes and signals name the prefix or session of an earlier request, if there is one. */
 function operationOf({ operation, tokens, name, blocks, ...draft }: Draft, requestCount: number): Operation {
   const before = draft.before % requestCount;
   const prefix = { like: Math.max(0, before - 1 - draft.ago), ...(tokens > 0 && { tokens }) };
@@ -57,5 +60,14 @@ function operationOf({ operation, tokens, name, blocks, ...draft }: Draft, reque
       return { before, operation, blocks };
     case "reset":
       return { before, operation };
+    case "pause":
+    case "resume":
+    case "close":
+    case "drop":
+      return { before, operation, like: prefix.like };
+    case "expect":
+      return { before, operation, like: prefix.like, steps: blocks, ns: blocks * 1e6 };
+    case "keep":
+      return { before, operation, ns: blocks * 1e6, ...prefix };
   }
 }

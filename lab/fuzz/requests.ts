@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { type Trace, TraceBuilder } from "../../core/trace/trace.ts";
+import { type Trace, TraceBuilder, type TraceRow } from "../../core/trace/trace.ts";
 import { contentIds } from "../../laws/workloads.ts";
 
 interface Draft {
@@ -19,7 +19,34 @@ interface Draft {
   readonly retentionMs: number;
   readonly marked: number;
   readonly namespace: number;
+  readonly signals: Signals;
 }
+
+/** What the client states when the request has ended; 0 = nothing. Times are in milliseconds. */
+interface Signals {
+  readonly tool: number;
+  readonly nextUseMs: number;
+  readonly nextUseSteps: number;
+  readonly keepMs: number;
+  readonly sessionEnd: number;
+}
+
+const none: Signals = { tool: 0, nextUseMs: 0, nextUseSteps: 0, keepMs: 0, sessionEnd: 0 };
+
+const anySignals: fc.Arbitrary<Signals> = fc.oneof(
+  { withCrossShrink: true },
+  { arbitrary: fc.constant(none), weight: 1 },
+  {
+    arbitrary: fc.record({
+      tool: fc.nat(2),
+      nextUseMs: fc.nat(3),
+      nextUseSteps: fc.nat(3),
+      keepMs: fc.constantFrom(0, 0, 0, 1, 4),
+      sessionEnd: fc.constantFrom(0, 0, 0, 1, 2),
+    }),
+    weight: 2,
+  },
+);
 
 /** Tokens of a small alphabet, so that prompts also share prefixes by chance. */
 const tokens = (minLength: number, maxLength: number) =>
@@ -52,6 +79,7 @@ const anyDraft = (longestOutput: number): fc.Arbitrary<Draft> =>
     retentionMs: fc.nat(3),
     marked: fc.nat(12),
     namespace: fc.constantFrom(0, 0, 0, 1, 2),
+    signals: anySignals,
   });
 
 /**
@@ -64,6 +92,7 @@ export const fuzzTraces = ({ maxRequests = 12, longestOutput = 16 } = {}): fc.Ar
       unitTokens: fc.constantFrom(1, 1, 2),
       hasNamespaces: fc.boolean(),
       turns: fc.boolean(),
+      hasSignals: fc.boolean(),
       drafts: fc.array(anyDraft(longestOutput), { minLength: 1, maxLength: maxRequests, size: "max" }),
     })
     .map(traceOf);
@@ -73,10 +102,12 @@ interface Drafts {
   /** True if the trace has namespaces, and if it has turns that wait for others. */
   readonly hasNamespaces: boolean;
   readonly turns: boolean;
+  /** True if the clients send signals. */
+  readonly hasSignals: boolean;
   readonly drafts: readonly Draft[];
 }
 
-function traceOf({ unitTokens, hasNamespaces, turns, drafts }: Drafts): Trace {
+function traceOf({ unitTokens, hasNamespaces, turns, hasSignals, drafts }: Drafts): Trace {
   const builder = new TraceBuilder(unitTokens);
   const ids = new Map<string, number>();
   const sessions = new Map<number, number>();
@@ -105,11 +136,18 @@ function traceOf({ unitTokens, hasNamespaces, turns, drafts }: Drafts): Trace {
       ...(unitTokens === 1 && { generatedKeys: output }),
       ...(session > 0 && { session }),
       ...(hasNamespaces && { namespace }),
+      ...(hasSignals && signalColumns(one.signals)),
       ...(turns && { parent: one.isTurn && row > 0 ? from % row : -1 }),
     });
   });
   return builder.take();
 }
+
+const signalColumns = ({ nextUseMs, keepMs, ...others }: Signals): Partial<TraceRow> => ({
+  ...others,
+  nextUseNs: nextUseMs * millisecond,
+  keepNs: keepMs * millisecond,
+});
 
 /** Sessions are numbered from 1 in the order of their first requests, as by trace readers; 0 is no session. */
 function numbered(known: Map<number, number>, session: number): number {

@@ -75,6 +75,11 @@ function lines(trace: Trace): string {
       retention_ns: row.retentionNs,
       namespace: row.namespace,
       marked_tokens: row.markedTokens,
+      tool: row.tool === 0 ? undefined : row.tool,
+      next_use_ns: row.nextUseNs,
+      next_use_steps: row.nextUseSteps,
+      keep_ns: row.keepNs,
+      session_end: row.sessionEnd,
     });
   });
   return requests.map((line) => `${line}\n`).join("");

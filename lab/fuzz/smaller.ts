@@ -8,7 +8,10 @@ const defaultSetup: Omit<Setup, "schedulerOptions" | "rules" | "blockTokens" | "
   ...{ index: "hash-table", eviction: "lru", allocator: "block", scheduler: "fcfs-chunked" },
   ...{ hostBlocks: 0, seed: 1, loop: "open", clock: 0, answers: "trace" },
 };
-const defaultRow = { thinkNs: 0, priority: 0, retentionNs: 0, session: 0, parent: -1, namespace: 0, markedTokens: 0 };
+const defaultRow = {
+  ...{ thinkNs: 0, priority: 0, retentionNs: 0, session: 0, parent: -1, namespace: 0, markedTokens: 0 },
+  ...{ tool: 0, nextUseNs: 0, nextUseSteps: 0, keepNs: 0, sessionEnd: 0 },
+};
 
 /**
  * Smaller cases than this one: without some requests, an operation, a rule or an option, with a shorter prompt or output, or with

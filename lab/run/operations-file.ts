@@ -11,11 +11,17 @@ import { readTextFile } from "../../traces/read-text.ts";
 export interface Operation {
   readonly before: number;
   readonly operation: keyof typeof operationFields;
-  /** The prefix: the first `tokens` tokens of this request's prompt, by default the whole prompt. */
+  /** The prefix: the first `tokens` tokens of this request's prompt, by default the whole prompt; or the session of this request. */
   readonly like?: number;
   readonly tokens?: number;
   readonly name?: string;
   readonly blocks?: number;
+  /** Number of the tool that the session calls; 1 by default. */
+  readonly tool?: number;
+  /** Nanoseconds from the operation to the next use of the session, or for which the prefix is kept. */
+  readonly ns?: number;
+  /** Steps of the client's workflow until the next use of the session. */
+  readonly steps?: number;
 }
 
 /** Required and optional fields of each operation, besides `before`. */
@@ -25,6 +31,13 @@ const operationFields = {
   delete: { required: ["like"], optional: ["tokens"] },
   evict: { required: ["blocks"], optional: [] },
   reset: { required: [], optional: [] },
+  // Signals of clients.
+  pause: { required: ["like"], optional: ["tool"] },
+  resume: { required: ["like"], optional: [] },
+  close: { required: ["like"], optional: [] },
+  expect: { required: ["like"], optional: ["ns", "steps"] },
+  keep: { required: ["like", "ns"], optional: ["tokens"] },
+  drop: { required: ["like"], optional: [] },
 } as const;
 
 /** An operation and its result. */
@@ -69,7 +82,7 @@ function parsed(line: string, where: string): Operation {
     if (!all.includes(name)) throw new InputError(`${where}: ${operation} has ${name}, expected ${all.join(", ")}`);
     if (name === "operation") continue;
     const isText = name === "name";
-    const least = name === "blocks" || name === "tokens" ? 1 : 0;
+    const least = name === "before" || name === "like" || name === "ns" ? 0 : 1;
     const isRight = isText
       ? typeof field === "string" && field !== ""
       : Number.isSafeInteger(field) && Number(field) >= least;
@@ -124,7 +137,9 @@ export class OperationsPlayer {
     }
   }
 
-  #execute({ operation, like, tokens, name, blocks }: Operation, at: number, cache: KvCache, nowNs: Nanos): string {
+  #execute(one: Operation, at: number, cache: KvCache, nowNs: Nanos): string {
+    const { operation, like, tokens, name, blocks, tool = 1, ns, steps = Number.POSITIVE_INFINITY } = one;
+    const untilNs = ns === undefined ? Number.POSITIVE_INFINITY : nowNs + ns;
     switch (operation) {
       case "pin": {
         if (this.#pins.has(name!)) return "there is a pin of that name";
@@ -146,13 +161,29 @@ export class OperationsPlayer {
         return `${evict(cache, blocks!, nowNs)} blocks`;
       case "reset":
         return reset(cache, nowNs) ? "reset" : "in use";
+      case "pause":
+        return cache.sessions.pause(this.#request(like!), tool, nowNs);
+      case "resume":
+        return cache.sessions.resume(this.#request(like!), nowNs);
+      case "close":
+        return cache.sessions.close(this.#request(like!), false, nowNs);
+      case "drop":
+        return cache.sessions.close(this.#request(like!), true, nowNs);
+      case "expect":
+        return cache.sessions.expect(this.#request(like!), untilNs, steps, nowNs);
+      case "keep":
+        return cache.sessions.keep(this.#prefix(at, like!, tokens).request, untilNs, nowNs);
     }
+  }
+
+  #request(row: number): Request {
+    return new Request(row, this.#trace, row, this.#blocks);
   }
 
   /** A sequence with the leading whole blocks of a request's prompt, which is never scheduled. */
   #prefix(at: number, row: number, tokens?: number): Sequence {
     // Numbers below those of requests, so that a log distinguishes them.
-    const request = new Request(row, this.#trace, row, this.#blocks);
+    const request = this.#request(row);
     request.id = -2 - at;
     if (tokens !== undefined && tokens < request.inputTokens) {
       const { blockTokens } = this.#blocks;

@@ -116,6 +116,7 @@ function columnsOf(batch: Trace): [WrittenColumn, (r: number) => boolean][] {
 const numberColumns = [
   ...(["namespace", "session", "parent", "thinkNs"] as const),
   ...(["priority", "retentionNs", "category", "markedTokens"] as const),
+  ...(["tool", "nextUseNs", "nextUseSteps", "keepNs", "sessionEnd"] as const),
 ] as const satisfies WrittenColumn[];
 
 const columnNames: Readonly<Record<WrittenColumn, string>> = {
@@ -130,6 +131,11 @@ const columnNames: Readonly<Record<WrittenColumn, string>> = {
   retentionNs: "retention_ns",
   category: "category",
   markedTokens: "marked_tokens",
+  tool: "tool",
+  nextUseNs: "next_use_ns",
+  nextUseSteps: "next_use_steps",
+  keepNs: "keep_ns",
+  sessionEnd: "session_end",
 };
 
 const formatList = traceWriters.map(({ name }) => name).join(", ");

@@ -229,7 +229,18 @@ function guardedPolicy(plugin: EvictionPlugin, context: Parameters<EvictionPlugi
   const made = guard.object(policy, {
     noun: "policy",
     required: ["add", "remove", "victim"],
-    optional: ["published", "hit", "split", "resized", "prepare", "begin", "admits", "nextToExpire", "expiresAt"],
+    optional: [
+      "published",
+      "hit",
+      "split",
+      "resized",
+      "prepare",
+      "begin",
+      "admits",
+      "nextToExpire",
+      "expiresAt",
+      "signal",
+    ],
   });
   // Batch methods of other policies are not called, because an error in them could not be attributed to one decision.
   if (isScoreOrder(policy)) {

@@ -33,6 +33,11 @@ const someColumns = fc.record(
     retentionNs: nanos,
     category: uint32,
     markedTokens: fc.nat(),
+    tool: fc.nat(3),
+    nextUseNs: nanos,
+    nextUseSteps: uint32,
+    keepNs: nanos,
+    sessionEnd: fc.nat(2),
   },
   { requiredKeys: [] },
 );
@@ -47,6 +52,11 @@ const presentColumns = fc.subarray([
   "retentionNs",
   "category",
   "markedTokens",
+  "tool",
+  "nextUseNs",
+  "nextUseSteps",
+  "keepNs",
+  "sessionEnd",
 ] as const);
 
 /** Any valid trace with this content, in batches of any size. */

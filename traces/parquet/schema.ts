@@ -61,6 +61,11 @@ export const numberColumns: readonly NumberColumn[] = [
   number("retention_ns", "retentionNs", "int64", true, 0, Number.MAX_SAFE_INTEGER),
   number("category", "category", "uint32", true, 0, mostUint32),
   number("marked_tokens", "markedTokens", "uint32", true, 0, mostTokens),
+  number("tool", "tool", "uint32", true, 0, mostUint32),
+  number("next_use_ns", "nextUseNs", "int64", true, 0, Number.MAX_SAFE_INTEGER),
+  number("next_use_steps", "nextUseSteps", "uint32", true, 0, mostUint32),
+  number("keep_ns", "keepNs", "int64", true, 0, Number.MAX_SAFE_INTEGER),
+  number("session_end", "sessionEnd", "uint32", true, 0, 2),
 ];
 
 /** Columns with a list of ids per row. */

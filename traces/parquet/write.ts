@@ -26,6 +26,7 @@ export const parquetWriter: TraceWriter = {
   columns: [
     ...(["keys", "maxOutputTokens", "namespace", "session", "parent", "thinkNs"] as const),
     ...(["priority", "retentionNs", "category", "markedTokens", "generatedKeys"] as const),
+    ...(["tool", "nextUseNs", "nextUseSteps", "keepNs", "sessionEnd"] as const),
   ],
   hasGzip: false,
   write: writeParquetTo,

@@ -132,7 +132,9 @@ export class BlockStates extends LoggedBlockStates {
         this.running.delete(event.request);
         break;
       default:
-        ignore<"miss" | "drop" | "clear" | "unpin" | "swapOut" | "swapIn" | "send" | "receive" | "trim">(event);
+        ignore<"miss" | "drop" | "clear" | "unpin" | "swapOut" | "swapIn" | "send" | "receive" | "trim" | "signal">(
+          event,
+        );
     }
   }
 

@@ -93,7 +93,7 @@ function totalsOf(history: EventHistory): ContentTotals {
       default:
         ignore<
           | ("miss" | "allocate" | "step" | "duplicate" | "release" | "finish" | "refuse" | "preempt")
-          | ("clear" | "pin" | "unpin" | "swapOut" | "swapIn" | "send" | "receive" | "trim")
+          | ("clear" | "pin" | "unpin" | "swapOut" | "swapIn" | "send" | "receive" | "trim" | "signal")
         >(event);
     }
   }

@@ -61,7 +61,18 @@ export class References {
         break;
       default:
         ignore<
-          "admit" | "miss" | "step" | "evict" | "drop" | "clear" | "swapOut" | "swapIn" | "send" | "receive" | "trim"
+          | "admit"
+          | "miss"
+          | "step"
+          | "evict"
+          | "drop"
+          | "clear"
+          | "swapOut"
+          | "swapIn"
+          | "send"
+          | "receive"
+          | "trim"
+          | "signal"
         >(event);
     }
     this.#tables.apply(event);

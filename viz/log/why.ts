@@ -76,6 +76,7 @@ class EventExplanation {
           | "send"
           | "receive"
           | "trim"
+          | "signal"
         >(event);
         return undefined;
     }

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { ClientSessions } from "../../../core/cache/client-sessions.ts";
 import { CacheRequests } from "../../../core/cache/replica-requests.ts";
 import { byScore, type Score } from "../../../core/plugins/by-score.ts";
 import { EntryColumns } from "../../../core/plugins/entry-columns.ts";
@@ -70,6 +71,7 @@ class Trial {
       clock: { now: 0 },
       options: {},
       requests: new CacheRequests(),
+      sessions: new ClientSessions(undefined),
       capacityBlocks: entryCount,
       rules: resolveRules({ "free-order": forward ? "forward" : "reverse" }),
     });

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
+import { ClientSessions } from "../../../core/cache/client-sessions.ts";
 import { CacheRequests } from "../../../core/cache/replica-requests.ts";
 import { EntryColumns } from "../../../core/plugins/entry-columns.ts";
 import type { EvictionPlugin, RequestView } from "../../../core/plugins/index.ts";
@@ -65,6 +66,7 @@ function alone(plugin: EvictionPlugin, entryCount: number) {
     clock: { now: 0 },
     options: {},
     requests: new CacheRequests(),
+    sessions: new ClientSessions(undefined),
     capacityBlocks: entryCount,
   });
   return { columns, policy };

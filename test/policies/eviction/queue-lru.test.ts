@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { ClientSessions } from "../../../core/cache/client-sessions.ts";
 import { EntryColumns } from "../../../core/plugins/entry-columns.ts";
 import type { RequestView } from "../../../core/plugins/index.ts";
 import { seededRandom } from "../../../core/random.ts";
@@ -44,6 +45,7 @@ test("queue-lru evicts the first entry in LRU order that the first waiting reque
       const policy = plugin.create({
         ...{ columns, rules, random: seededRandom(1), clock: { now: 0 }, capacityBlocks: entryCount },
         options: { ...optionsOf("eviction policy", plugin), requests: most },
+        sessions: new ClientSessions(undefined),
         requests: {
           get queueVersion() {
             return version;
