@@ -1,4 +1,11 @@
-import type { EntryId, EvictionPlugin, EvictionPolicy, RequestView } from "../core/plugins/index.ts";
+import type {
+  EntryId,
+  EvictionPlugin,
+  EvictionPolicy,
+  RequestView,
+  SessionView,
+  Signal,
+} from "../core/plugins/index.ts";
 import {
   addRemoveAlternate,
   admitsInRange,
@@ -6,6 +13,7 @@ import {
   expiredNotStored,
   firstToExpire,
   requestsView,
+  signalsInOrder,
   victimIsEvictable,
   victimIsPure,
 } from "./contract-laws.ts";
@@ -32,6 +40,7 @@ export function checkedPolicy(plugin: EvictionPlugin): CheckedPolicy {
   const refusedFrom = new Map<RequestView["id"], number>();
   /** By removed entry: the reason, for messages. */
   const reasons = new Map<EntryId, string>();
+  const signals = new SignalOrder();
   let inner: EvictionPolicy;
   let request: RequestView["id"] | undefined;
   const victim = (now: number) => {
@@ -105,6 +114,12 @@ export function checkedPolicy(plugin: EvictionPlugin): CheckedPolicy {
               return end;
             },
           }),
+          ...(inner.signal && {
+            signal(signal: Signal, now: number) {
+              signals.check(signal, now);
+              inner.signal!(signal, now);
+            },
+          }),
           begin(view, now) {
             request = view.id;
             refusedFrom.delete(view.id);
@@ -113,6 +128,9 @@ export function checkedPolicy(plugin: EvictionPlugin): CheckedPolicy {
               `${waiting.length} requests wait, and waitingCount is ${context.requests.waitingCount}`);
             require(requestsView, waiting.every(({ id }) => id !== view.id), () =>
               `request ${view.id}, which is being admitted, is among the waiting ones`);
+            const session = context.sessions.of(view);
+            require(signalsInOrder, session === undefined || session.state === "running", () =>
+              `request ${view.id} is admitted while its session is ${session!.state}`);
             inner.begin?.(view, now);
           },
           published(entry, view) {
@@ -162,4 +180,37 @@ export function withoutBatchMethods(plugin: EvictionPlugin): EvictionPlugin {
       );
     },
   };
+}
+
+/** States in which a session is when a signal is sent; the others do not change the state. */
+const statesOf: Readonly<Partial<Record<Signal["name"], readonly SessionView["state"][]>>> = {
+  pause: ["paused"],
+  resume: ["running", "idle"],
+  close: ["closed"],
+  drop: ["closed"],
+};
+
+/** Checks the law `signals-in-order`. */
+class SignalOrder {
+  #lastNs = 0;
+  readonly #paused = new Set<number>();
+  readonly #closed = new Set<number>();
+
+  check({ name, session }: Signal, now: number): void {
+    require(signalsInOrder, now >= this.#lastNs, () => `${name} at ${now} comes after a signal at ${this.#lastNs}`);
+    this.#lastNs = now;
+    if (session === undefined) {
+      require(signalsInOrder, name === "keep", () => `${name} has no session`);
+      return;
+    }
+    const { number, state } = session;
+    const states = statesOf[name] ?? [state];
+    require(signalsInOrder, states.includes(state), () => `${name} of session ${number}, which is ${state}`);
+    require(signalsInOrder, !this.#closed.has(number), () => `${name} of session ${number}, which was closed`);
+    require(signalsInOrder, name !== "resume" || this.#paused.has(number), () =>
+      `resume of session ${number}, which was not paused`);
+    if (state === "paused") this.#paused.add(number);
+    else this.#paused.delete(number);
+    if (state === "closed") this.#closed.add(number);
+  }
 }

@@ -42,6 +42,12 @@ export const requestsView: Law = {
   statement: "context.requests has the requests that wait, without the one that is being admitted, and those that run",
 };
 
+export const signalsInOrder: Law = {
+  name: "signals-in-order",
+  statement:
+    "signals come in the order of time, with the state of their session; a session's requests are admitted only while it runs",
+};
+
 export const callsReturn: Law = {
   name: "calls-return",
   statement: "every call returns and none throws",

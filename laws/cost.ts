@@ -153,6 +153,7 @@ class PolicyDriver {
       options: optionsOf("eviction policy", plugin),
       requests: new CacheRequests(),
       sessions: new ClientSessions(undefined),
+      blockTokens: 16,
       capacityBlocks: entries,
       rules,
     });

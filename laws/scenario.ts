@@ -94,7 +94,9 @@ class ScenarioRun implements Scheduler {
     this.#checked = checked;
     this.#workloadRequests = workload.requests;
     const blockTokens = workload.unitTokens * config.blockUnits;
-    const [trace] = traceOf(workload);
+    // With the rule, the content depends on the session, which the reference model does not have.
+    const signals = config.rules.share !== "session";
+    const [trace] = traceOf(workload, undefined, { signals });
     const blocks: BlockColumns = blockKeysFor({ ...config, blockTokens }, workload.unitTokens).of(trace);
     this.#requests = workload.requests.map(({ id }) => new Request(id, trace, id, blocks));
     this.#policy = checkedPolicy(config.eviction);
@@ -139,6 +141,7 @@ class ScenarioRun implements Scheduler {
       require(conservation, this.#now < 5000, "the scenario does not end");
       for (let n = this.#choose(3); n > 0 && this.#arrived < this.#workloadRequests.length; n--)
         this.#replica.submit(this.#requests[this.#arrived++], this.#now);
+      if (this.#isScripted && this.#cache.sessions.haveListener && this.#choose(3) === 1) this.#sendSignal();
       this.#inStep.clear();
       const plan = this.#replica.plan(this.#now);
       this.#check();
@@ -160,6 +163,19 @@ class ScenarioRun implements Scheduler {
     this.#checkCounters();
     const { counters } = this.#cache;
     return { decisions: this.#decisions, log: this.lines, counters, failedAdmissions: this.#failedAdmissions };
+  }
+
+  /** A signal that is not in the trace, about the session of a request that may have arrived. */
+  #sendSignal(): void {
+    const { sessions } = this.#cache;
+    const like = this.#requests[this.#choose(this.#requests.length)];
+    const now = this.#now;
+    const choice = this.#choose(6);
+    if (choice === 0) sessions.pause(like, 1 + this.#choose(2), now);
+    else if (choice === 1) sessions.resume(like, now);
+    else if (choice < 4) sessions.close(like, choice === 3, now);
+    else if (choice === 4) sessions.expect(like, now + this.#choose(5), 1 + this.#choose(4), now);
+    else sessions.keep(like, now + this.#choose(8), now);
   }
 
   get decisions(): readonly string[] {

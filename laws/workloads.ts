@@ -1,5 +1,6 @@
 import fc from "fast-check";
-import { type Trace, TraceBuilder } from "../core/trace/trace.ts";
+import { seededRandom } from "../core/random.ts";
+import { type Trace, TraceBuilder, type TraceRow } from "../core/trace/trace.ts";
 
 /** A request of a workload, as plain tokens. */
 export interface WorkloadRequest {
@@ -69,8 +70,25 @@ export function workloads({ maxRequests = 12, namespaces = 2, related = false } 
   });
 }
 
-/** The trace of these requests, in batches of `batchOf`. */
-export function traceOf({ unitTokens, requests }: Workload, batchOf = Number.POSITIVE_INFINITY): Trace[] {
+/** The session of a request, and what its client states when it has ended. Times are those of scenarios, in which a step lasts 1 ns. */
+function signalsOf({ id, prompt }: WorkloadRequest): Partial<TraceRow> {
+  const random = seededRandom(31 * prompt.length + id);
+  return {
+    session: random.below(3),
+    tool: random.below(3),
+    nextUseNs: random.below(6),
+    nextUseSteps: random.below(4),
+    keepNs: Math.max(0, random.below(16) - 8),
+    sessionEnd: Math.max(0, random.below(8) - 5),
+  };
+}
+
+/** The trace of these requests, in batches of `batchOf`; with `signals`, with sessions and signals of their clients. */
+export function traceOf(
+  { unitTokens, requests }: Workload,
+  batchOf = Number.POSITIVE_INFINITY,
+  { signals = false } = {},
+): Trace[] {
   const ids = new Map<string, number>();
   const builder = new TraceBuilder(unitTokens);
   const batches: Trace[] = [];
@@ -87,6 +105,7 @@ export function traceOf({ unitTokens, requests }: Workload, batchOf = Number.POS
       keys,
       ...(unitTokens === 1 && { generatedKeys: output }),
       ...(spaces && { namespace }),
+      ...(signals && signalsOf(request)),
     });
     if (builder.requestCount === batchOf) batches.push(builder.take());
   }

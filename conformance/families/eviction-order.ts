@@ -76,6 +76,7 @@ function order(plugin: EvictionPlugin, nodes: readonly Node[], now: number | und
     options: {},
     requests: new CacheRequests(),
     sessions: new ClientSessions(undefined),
+    blockTokens: 16,
     capacityBlocks: nodes.length,
     rules,
   });

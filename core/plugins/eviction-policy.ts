@@ -83,6 +83,8 @@ export interface EvictionContext {
   readonly sessions: SessionViews;
   /** The only source of random numbers, with the seed of the run. */
   readonly random: Random;
+  /** Tokens of a whole block. */
+  readonly blockTokens: number;
   /** Blocks of the cache; undefined if unlimited. */
   readonly capacityBlocks: number | undefined;
   /** The reuse rules in effect. */

@@ -1,8 +1,9 @@
 import type { Nanos } from "../trace/trace.ts";
 import type { RequestView } from "./request-view.ts";
 
-/** What a client states about one of its sessions, or about a prefix. */
+/** Names of the signals, in the order of their codes in event logs. */
 export const signalNames = ["pause", "resume", "close", "expect", "keep", "drop"] as const;
+/** The name of a signal; `Signal` describes them. */
 export type SignalName = (typeof signalNames)[number];
 
 /** A session of the cache's requests, from the arrival of its first request until it is closed. */

@@ -113,6 +113,7 @@ export function createCache(config: CacheConfig, log?: EventLog, future = config
           clock: entries,
           requests,
           sessions,
+          blockTokens,
           random: seededRandom(config.seed),
           capacityBlocks: blocks,
           rules,

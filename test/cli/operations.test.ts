@@ -95,7 +95,10 @@ describe("an invalid file of operations is refused in one line", () => {
     [["{"], 'ops.jsonl:1: is not JSON, expected an object such as {"before": 10, "operation": "reset"}'],
     [["3"], "ops.jsonl:1: is 3, expected an object"],
     [[{ before: 1, operation: "pinn" }], 'ops.jsonl:1: operation is "pinn", did you mean "pin"?'],
-    [[{ before: 1 }], "ops.jsonl:1: operation is undefined, expected one of pin, unpin, delete, evict, reset"],
+    [
+      [{ before: 1 }],
+      "ops.jsonl:1: operation is undefined, expected one of pin, unpin, delete, evict, reset, pause, resume, close, expect, keep, drop",
+    ],
     [
       [{ before: 1, operation: "pin", like: 0 }],
       /^ops.jsonl:1: pin has no name, expected before, operation, like, name/,

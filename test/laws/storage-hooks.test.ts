@@ -3,15 +3,16 @@ import { describe, expect, test, vi } from "vitest";
 import { BlockTable } from "../../core/cache/block-table.ts";
 import { KvCache } from "../../core/cache/kv-cache.ts";
 import { CacheRequests } from "../../core/cache/replica-requests.ts";
-import type { EvictionContext, EvictionPlugin, EvictionPolicy } from "../../core/plugins/index.ts";
+import type { EvictionPlugin } from "../../core/plugins/index.ts";
 import { evictionWith } from "../../core/replica/compose.ts";
 import { configs } from "../../laws/configs.ts";
-import { runScenario, type Scenario } from "../../laws/scenario.ts";
+import { runScenario } from "../../laws/scenario.ts";
 import type { Trial } from "../../laws/trial.ts";
 import { evictionTrials } from "../../laws/trials.ts";
 import { workloads } from "../../laws/workloads.ts";
 import { evictionRegistry, indexRegistry } from "../../policies/registry.ts";
 import { allPlugins, holds } from "./all-plugins.ts";
+import { broken, violationsWith } from "./hook-faults.ts";
 
 // The hooks `admits`, `nextToExpire` and `expiresAt`: every law with policies that refuse blocks or let entries expire, and faults
 // planted in them.
@@ -45,45 +46,6 @@ describe.each([refusesAtRandom, shortLived].map((plugin) => [plugin.name, plugin
     test.each(named)("%s", (_laws, trial) => holds(trial, { ...allPlugins, evictions: [eviction] }));
   },
 );
-
-/** The messages of all violations in scenarios with this policy and every index. */
-function violationsWith(eviction: EvictionPlugin): string {
-  const scenarios = fc.record({
-    workload: workloads(),
-    config: configs({ ...allPlugins, indexes: indexRegistry.all, evictions: [eviction] }, { noRules: true }),
-    script: fc.array(fc.nat(23), { minLength: 100, maxLength: 300, size: "max" }),
-  });
-  const seen = new Set<string>();
-  for (const { config, ...scenario } of fc.sample(scenarios, { numRuns: 120, seed: 1 })) {
-    const bounded: Scenario = { ...scenario, config: { ...config, blocks: config.blocks ?? 8 } };
-    try {
-      runScenario(bounded);
-    } catch (error) {
-      seen.add((error as Error).message.split("\n")[0]);
-    }
-  }
-  return [...seen].join("\n");
-}
-
-function broken(
-  plugin: EvictionPlugin,
-  change: (inner: EvictionPolicy, context: EvictionContext) => Partial<EvictionPolicy>,
-) {
-  return {
-    ...plugin,
-    create(context: EvictionContext) {
-      const inner = plugin.create(context);
-      const own = change(inner, context);
-      return new Proxy(inner, {
-        get(_, name) {
-          if (Object.hasOwn(own, name)) return Reflect.get(own, name);
-          const value = Reflect.get(inner, name, inner);
-          return typeof value === "function" ? value.bind(inner) : value;
-        },
-      });
-    },
-  };
-}
 
 test("policies without a fault violate no law in the same scenarios", () => {
   expect(violationsWith(broken(refusesAtRandom, () => ({})))).toBe("");

@@ -73,6 +73,7 @@ export function anyTrace(content: TraceContent): fc.Arbitrary<Trace> {
       const builder = new TraceBuilder(unitTokens, 0, { lengthsOnly: content === "lengths" });
       const prompts: number[][] = [];
       const sessions = [0];
+      const tools = [0];
       let arrivalNs = 0;
       let distinct = 0;
       rows.forEach(([prompt, columns], r) => {
@@ -81,11 +82,13 @@ export function anyTrace(content: TraceContent): fc.Arbitrary<Trace> {
           keys.push(content === "tokens" ? prompt.token + i + 1 : distinct++);
         prompts.push(keys);
         if (prompt.session > 0 && !sessions.includes(prompt.session)) sessions.push(prompt.session);
+        if (columns.tool !== undefined && !tools.includes(columns.tool)) tools.push(columns.tool);
         const inputTokens = (keys.length - 1) * unitTokens + 1 + (prompt.lastTokens % unitTokens);
         const all: Partial<TraceRow> = {
           ...columns,
           session: sessions.indexOf(prompt.session),
           parent: r === 0 || columns.parent === undefined ? -1 : columns.parent % r,
+          ...(columns.tool !== undefined && { tool: tools.indexOf(columns.tool) }),
           ...(columns.markedTokens !== undefined && { markedTokens: columns.markedTokens % (inputTokens + 1) }),
         };
         builder.add({

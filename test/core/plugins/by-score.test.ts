@@ -72,6 +72,7 @@ class Trial {
       options: {},
       requests: new CacheRequests(),
       sessions: new ClientSessions(undefined),
+      blockTokens: 16,
       capacityBlocks: entryCount,
       rules: resolveRules({ "free-order": forward ? "forward" : "reverse" }),
     });

@@ -52,7 +52,21 @@ const withOptions: Record<string, (capacity: number) => NaivePolicy> = {
 };
 
 /** Bounds, random choices, orders by priority, and policies with hooks have naive implementations of their own, in test/golden and beside this file. */
-const elsewhere = ["belady", "priority", "queue-lru", "random", "retention", "tinylfu", "ttl", "unbounded"];
+const elsewhere = [
+  ...[
+    "belady",
+    "continuum",
+    "kvflow",
+    "priority",
+    "queue-lru",
+    "random",
+    "retention",
+    "session-refs",
+    "tinylfu",
+    "ttl",
+  ],
+  "unbounded",
+];
 
 test("every policy has an implementation over plain arrays", () => {
   expect([...Object.keys(policies), ...elsewhere].sort()).toEqual(evictionRegistry.all.map(({ name }) => name));

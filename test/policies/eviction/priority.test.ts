@@ -67,6 +67,7 @@ function alone(plugin: EvictionPlugin, entryCount: number) {
     options: {},
     requests: new CacheRequests(),
     sessions: new ClientSessions(undefined),
+    blockTokens: 16,
     capacityBlocks: entryCount,
   });
   return { columns, policy };

@@ -46,6 +46,7 @@ test("queue-lru evicts the first entry in LRU order that the first waiting reque
         ...{ columns, rules, random: seededRandom(1), clock: { now: 0 }, capacityBlocks: entryCount },
         options: { ...optionsOf("eviction policy", plugin), requests: most },
         sessions: new ClientSessions(undefined),
+        blockTokens: 16,
         requests: {
           get queueVersion() {
             return version;

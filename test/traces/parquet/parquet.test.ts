@@ -36,7 +36,8 @@ test.runIf(haveRecordings)("a recorded trace has the totals of the original, and
   const { schema, key_value_metadata } = parquetMetadata(readFileSync(path));
   expect(schema.filter(({ name }) => !["list", "element"].includes(name)).map(({ name }) => name)).toEqual([
     ...["trace", "arrival_ns", "input_tokens", "output_tokens", "max_output_tokens", "namespace", "session", "parent"],
-    ...["think_ns", "priority", "retention_ns", "category", "marked_tokens", "keys", "generated_keys"],
+    ...["think_ns", "priority", "retention_ns", "category", "marked_tokens"],
+    ...["tool", "next_use_ns", "next_use_steps", "keep_ns", "session_end", "keys", "generated_keys"],
   ]);
   expect(key_value_metadata?.slice(0, 4)).toEqual([
     { key: "kvlab.schema", value: "trace/1" },
