@@ -40,6 +40,9 @@ interface ReplayOptions extends PartNames, TraceReading, SimulationOptions {
   readonly repeat?: number;
   readonly audit?: boolean;
   readonly events?: boolean;
+  readonly explain?: readonly number[];
+  readonly explainTop?: number;
+  readonly residency?: boolean;
   readonly operations?: string;
   readonly timeline?: string;
   readonly out?: string;
@@ -56,6 +59,7 @@ Examples:
   kvlab replay trace.jsonl --blocks 25% --eviction ./mine.ts
   kvlab replay trace.jsonl --index none --json --no-save
   kvlab replay trace.jsonl --operations pins.jsonl --rule pin-blocks=100
+  kvlab replay trace.jsonl --blocks 10% --explain-top 5 --residency
   kvlab replay trace.jsonl --target sim --preset vllm --model llama-3.1-8b \\
     --gpu h200 --rate 5 --slo ttft=500ms,tpot=50ms
   kvlab replay trace.jsonl --target sim --replicas 4 \\
@@ -90,6 +94,13 @@ export function addReplay(program: Command): void {
   addSimulationOptions(addRunOptions(command))
     .option("--repeat <N>", "replay N times after a first run and report the median time", wholeNumber("--repeat", 1))
     .option("--events", "save the event log: every decision")
+    .option("--explain <REQUEST>", "explain the hits and misses of this request, from 0 (repeatable)", explainedRequest)
+    .option(
+      "--explain-top <N>",
+      "explain the N requests with the most missed tokens that had been cached, and the N costliest evictions",
+      wholeNumber("--explain-top", 1),
+    )
+    .option("--residency", "report ages at hits and evictions, lifetimes and hits of blocks")
     .option(
       "--operations <FILE>",
       "pin, unpin, delete, evict and reset during the run (JSON lines)",
@@ -102,6 +113,15 @@ export function addReplay(program: Command): void {
     .addHelpText("after", examples)
     .action(replay);
   addRenamedOptions(command);
+}
+
+const parseRequest = wholeNumber("--explain", 0);
+
+/** A parser for `--explain`. */
+function explainedRequest(text: string, before: readonly number[] = []): number[] {
+  const request = parseRequest(text);
+  if (before.includes(request)) throw new InputError(`--explain ${request} is given twice`);
+  return [...before, request];
 }
 
 /** An option for a plug-in of the composition. */

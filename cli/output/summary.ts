@@ -4,7 +4,9 @@ import { type RuleName, resolveRules, ruleNames } from "../../core/plugins/rules
 import type { TimeSeries } from "../../core/serving/time-series.ts";
 import { approximate, milliseconds, percent, ratio } from "../../lab/output/numbers.ts";
 import type { RunReport } from "../../lab/output/report.ts";
+import { explanationTexts } from "./explanation.ts";
 import { overTime } from "./over-time.ts";
+import { residencyText } from "./residency.ts";
 import { engineRows, simulationSummary } from "./simulation-summary.ts";
 import { aligned, colors, lineWidth, shareBar, wrapped } from "./table.ts";
 
@@ -62,6 +64,8 @@ export function summary(report: RunReport, facts: SummaryFacts): string {
     ...fragmentationOf(report),
     ...refusals(report),
     ...operations(report),
+    ...(report.residency ? [residencyText(report.residency)] : []),
+    ...(report.explain ? explanationTexts(report.explain, report.cache.missTokens.evicted) : []),
     speed(report, facts),
   ]
     .filter((part) => part !== "")

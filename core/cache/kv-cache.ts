@@ -109,6 +109,12 @@ export class KvCache {
     this.lookup = new Lookup(parts, this.pool);
   }
 
+  /** The warm-up has ended: all metrics begin here. */
+  beginMetrics(): void {
+    this.counters.reset();
+    if (this.log) this.log.measuredFrom = this.log.dropped + this.log.count;
+  }
+
   /** Every computed block is stored until its space is needed: the policy neither refuses blocks nor lets entries expire. */
   get storesAll(): boolean {
     return !this.#admits && !this.expires;

@@ -17,6 +17,8 @@ export class EventLog {
   count = 0;
   /** Events before the first one that is stored. */
   dropped = 0;
+  /** Index of the first event after the warm-up, dropped events included. */
+  measuredFrom = 0;
   #kind = new Uint8Array(initialRows);
   #timeNs = new Float64Array(initialRows);
   #request = new Int32Array(initialRows);

@@ -1,5 +1,6 @@
 import { counted } from "../counted.ts";
 import type { EventOf, LogEvent } from "./events.ts";
+import type { RemovalCause } from "./removal-causes.ts";
 
 /** The requests that published a cached block and that last used it. */
 export interface BlockUsers {
@@ -11,6 +12,8 @@ export interface BlockUsers {
 export interface LoggedEvent {
   readonly event: LogEvent;
   readonly users: BlockUsers | undefined;
+  /** Of a `drop`: by default the one of a log without operator-initiated operations. */
+  readonly cause?: RemovalCause | undefined;
 }
 
 /** Names that a log alone does not have. */
@@ -24,14 +27,24 @@ export interface EventNames {
 /** An event as a sentence whose subject is its request, a step or an operator. */
 export function sentenceOf(logged: LoggedEvent, names: EventNames): string {
   const { name, request } = logged.event;
+  if (name === "drop" && request === -1 && logged.cause !== "operator") return expirySentence(logged, names);
   const other = name === "step" ? "a step" : name === "signal" ? "a client" : "an operator";
   const subject = request < 0 ? other : `request ${request}`;
   return `${subject} ${predicateOf(logged, names)}`;
 }
 
+/** An entry that expires is dropped by neither a request nor an operator. */
+function expirySentence({ event, users }: LoggedEvent, names: EventNames): string {
+  const { content, block } = event as EventOf<"drop">;
+  return `the entry of ${names.content(content)} expires${pastOf(users)}; physical block ${block}`;
+}
+
+const pastOf = (users: BlockUsers | undefined) =>
+  users === undefined ? "" : `, cached by request ${users.cachedBy}, last used by request ${users.usedBy}`;
+
 /** The sentence without its subject. */
 function predicateOf({ event, users }: LoggedEvent, names: EventNames): string {
-  const past = users === undefined ? "" : `, cached by request ${users.cachedBy}, last used by request ${users.usedBy}`;
+  const past = pastOf(users);
   switch (event.name) {
     case "admit":
       return `is admitted with ${event.hitBlocks} of its ${names.blocks(event.request)} cached (${counted(event.hitTokens, "token")})`;

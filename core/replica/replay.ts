@@ -114,7 +114,7 @@ export class CacheReplay {
     const request = new Request(this.#fed, trace, 0, columns);
     for (let row = from; row < to; row++) {
       const id = this.#fed++;
-      if (id === warmup && id > 0) cache.counters.reset();
+      if (id === warmup && id > 0) cache.beginMetrics();
       const now = cache.readsTimes ? trace.arrivalNs[row] : 0;
       before?.(id, cache, now);
       const { refusedRequests } = cache.counters;

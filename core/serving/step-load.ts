@@ -110,6 +110,21 @@ function windowPairs(from: number, tokens: number, window: number): number {
   return causalPairs(from, whole) + (tokens - whole) * window;
 }
 
+/** The load of a step that computes only tokens `[from, to)` of one prompt. */
+export function prefillLoad(from: number, to: number, windowTokens = noWindow): StepLoad {
+  const tokens = to - from;
+  return {
+    ...noLoad(),
+    sequences: 1,
+    prefillTokens: tokens,
+    prefillSequences: 1,
+    prefillContextTokens: to,
+    prefillPairs: causalPairs(from, tokens),
+    prefillWindowTokens: Math.min(to, windowTokens + tokens - 1),
+    prefillWindowPairs: windowPairs(from, tokens, windowTokens),
+  };
+}
+
 /** Fills `load` with the load of a plan. `windowTokens` as in `StepRunner`. */
 export function measure(load: StepLoad, plan: StepPlan, windowTokens = noWindow): void {
   const { items, count } = plan;

@@ -175,7 +175,7 @@ export class TimedReplica {
   /** Resets the counters: the first measured request arrives. */
   beginMetrics(nowNs: Nanos): void {
     this.addLevelsUntil(nowNs);
-    this.cache.counters.reset();
+    this.cache.beginMetrics();
     this.stepCount = 0;
     Object.assign(this.replica.drafts, { tokens: 0, accepted: 0, decodes: 0 });
     // The whole duration of a running step is added at its end; the part before `nowNs` is subtracted here.

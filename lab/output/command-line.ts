@@ -3,12 +3,16 @@ import type { Slo } from "../../core/serving/metrics.ts";
 import type { RoundTrips } from "../../core/serving/network.ts";
 import type { TraceReading } from "../input.ts";
 import { nameOf, optionNames, type SimulationOptions, type SpeculationOptions } from "../run/simulation-options.ts";
+import type { TraceRunOptions } from "../run/trace-run.ts";
 import type { RunSetup } from "./save.ts";
+
+/** Options of the event log. */
+type LogOption = "operations" | "events" | "explain" | "explainTop" | "residency";
 
 /** The command that reproduces this report, with all defaults written out, because they may change. */
 export function commandOf(
   report: RunSetup,
-  given: TraceReading & SimulationOptions & { readonly operations?: string; readonly events?: boolean },
+  given: TraceReading & SimulationOptions & Pick<TraceRunOptions, LogOption>,
   rules: readonly string[],
 ): string {
   const { operations } = given;
@@ -41,6 +45,9 @@ export function commandOf(
   add("seed", seed);
   add("operations", operations);
   if (given.events) args.push("--events");
+  for (const request of given.explain ?? []) add("explain", request);
+  add("explain-top", given.explainTop);
+  if (given.residency) args.push("--residency");
   return args.map(quoted).join(" ");
 }
 

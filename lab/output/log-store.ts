@@ -47,4 +47,33 @@ export class LogStore {
   }
 }
 
+/** The event logs of all replicas of a run. */
+export class LogStores {
+  readonly #logs: LogStore[] = [];
+  readonly #movesEvents: boolean;
+
+  /** `movesEvents`: no other reader of the logs needs earlier events. */
+  constructor({ movesEvents = true } = {}) {
+    this.#movesEvents = movesEvents;
+  }
+
+  /** Moves the events of a replica's log, if there are many. */
+  add(replica: number, log: EventLog): void {
+    if (this.#movesEvents) this.#of(replica).add(log);
+  }
+
+  /** The complete logs of all replicas, when the run has ended. */
+  complete(logs: readonly EventLog[]): LogStore[] {
+    return logs.map((log, replica) => this.#of(replica).withRest(log));
+  }
+
+  close(): void {
+    for (const log of this.#logs) log?.close();
+  }
+
+  #of(replica: number): LogStore {
+    return (this.#logs[replica] ??= new LogStore());
+  }
+}
+
 const bytesPerEvent = 1 + 8 + 4 + 4 + 8 + 4;

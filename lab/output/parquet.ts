@@ -3,6 +3,8 @@ import { type ColumnSource, fileWriter, ParquetWriter, schemaFromColumnData } fr
 import { eventNames } from "../../core/log/events.ts";
 import { countNames, levelNames, type TimeSeries } from "../../core/serving/time-series.ts";
 import { yieldToEvents } from "../control.ts";
+import type { Residency } from "../explain/explanation.ts";
+import { residencyNames, unitOf } from "../explain/residency.ts";
 import type { LogStore } from "./log-store.ts";
 
 /** A column of a table; `rows` returns the values of the rows `[from, to)`. */
@@ -134,6 +136,12 @@ export const boolean = (name: string, at: (row: number) => boolean): Column => (
   rows: (from, to) => Array.from({ length: to - from }, (_, i) => at(from + i)),
 });
 
+const string = (name: string, at: (row: number) => string): Column => ({
+  name,
+  type: "STRING",
+  rows: (from, to) => Array.from({ length: to - from }, (_, i) => at(from + i)),
+});
+
 /** `count` consecutive numbers. */
 export const numbers = (first: number, count: number) => Uint32Array.from({ length: count }, (_, i) => first + i);
 
@@ -152,6 +160,28 @@ export async function writeSeries(file: TableFile, series: TimeSeries): Promise<
     ),
     ...levelNames.map((name) => double(name, mean(levels[name]))),
     ...countNames.map((name) => int64(name, counts[name].subarray(0, count))),
+  ]);
+}
+
+/** A row for each bin of the histograms of residency. */
+export async function writeResidency(file: TableFile, residency: Residency): Promise<void> {
+  const rows = residencyNames.flatMap((name) => residency[name].bins.map((bin) => ({ name, ...bin })));
+  const column = (of: (row: (typeof rows)[number]) => number) => Float64Array.from(rows, of);
+  await writeTable(file, rows.length, [
+    string("histogram", (row) => rows[row].name),
+    string("unit", (row) => unitOf(rows[row].name, residency.ageUnit)),
+    int64(
+      "from",
+      column(({ from }) => from),
+    ),
+    int64(
+      "below",
+      column(({ below }) => below),
+    ),
+    int64(
+      "count",
+      column(({ count }) => count),
+    ),
   ]);
 }
 

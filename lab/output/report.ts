@@ -1,5 +1,6 @@
 import { cacheReport } from "../../core/cache/report.ts";
 import { optionsOf } from "../../core/replica/compose.ts";
+import type { Explained } from "../explain/explain.ts";
 import type { Input } from "../input.ts";
 import { version } from "../package.ts";
 import { effectiveRules, type RunConfig } from "../run/configuration.ts";
@@ -72,6 +73,7 @@ export function runReport(
   trace: TraceReport,
   { config, result, simulation, blockReferences, wallMs }: Run,
   operations?: readonly OperationResult[],
+  explained?: Explained,
 ) {
   return {
     schema: "run/1",
@@ -79,6 +81,8 @@ export function runReport(
     ...setupReport(trace, config),
     ...(simulation?.interrupted && { interrupted: simulation.interrupted }),
     cache: cacheReport(result.counters, result.fragmentation),
+    ...(explained?.residency && { residency: explained.residency }),
+    ...(explained?.explanation && { explain: explained.explanation }),
     ...(operations && { operations }),
     latency: simulation?.latency ?? null,
     throughput: simulation?.throughput ?? null,

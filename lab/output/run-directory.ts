@@ -15,6 +15,7 @@ export const runFiles = [
   "series.parquet",
   "events.parquet",
   "kv-events.jsonl",
+  "residency.parquet",
 ] as const;
 
 /**

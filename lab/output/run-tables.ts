@@ -4,7 +4,7 @@ import { type RequestResults, rowsOf } from "../../core/replica/replay.ts";
 import { never, type Outcomes } from "../../core/serving/outcomes.ts";
 import type { StepTable } from "../../core/serving/step-table.ts";
 import { writeKvEvents } from "./kv-event-lines.ts";
-import { LogStore } from "./log-store.ts";
+import { LogStores } from "./log-store.ts";
 import {
   boolean,
   type Column,
@@ -25,22 +25,21 @@ export class RunTables {
   readonly #warmup: number;
   readonly #requests: GrowingTable;
   readonly #steps: GrowingTable;
-  readonly #logs: LogStore[] = [];
-  readonly #movesEvents: boolean;
+  readonly #logs: LogStores;
   #requestCount = 0;
   #stepCount = 0;
 
   /**
-   * `temporaryPath` returns the path of a temporary file; undefined: all rows stay in memory until `finish`. `movesEvents`: no other
-   * reader of the event logs needs earlier events.
+   * `temporaryPath` returns the path of a temporary file; undefined: all rows stay in memory until `finish`. `logs` receive the
+   * events of the run.
    */
   constructor(
     warmup: number,
     temporaryPath: (name: string) => string | undefined = () => undefined,
-    { movesEvents = true } = {},
+    logs = new LogStores(),
   ) {
     this.#warmup = warmup;
-    this.#movesEvents = movesEvents;
+    this.#logs = logs;
     this.#requests = new GrowingTable(() => temporaryPath("requests.parquet"));
     this.#steps = new GrowingTable(() => temporaryPath("steps.parquet"));
   }
@@ -121,23 +120,19 @@ export class RunTables {
   }
 
   addEvents(replica: number, log: EventLog): void {
-    if (this.#movesEvents) this.#logOf(replica).add(log);
+    this.#logs.add(replica, log);
   }
 
-  #logOf(replica: number): LogStore {
-    return (this.#logs[replica] ??= new LogStore());
-  }
-
-  /** Completes the files in this folder. `logs`: those of all replicas, if there are any. */
+  /** Completes the files in this folder. `logs`: those of all replicas, if they are saved. */
   async finish(folder: string, logs: readonly EventLog[], signal: AbortSignal | undefined): Promise<void> {
-    const stores = logs.map((log, replica) => this.#logOf(replica).withRest(log));
     try {
+      const stores = this.#logs.complete(logs);
       if (stores.length > 0) {
         await writeEvents({ path: join(folder, "events.parquet"), signal }, stores);
         await writeKvEvents({ path: join(folder, "kv-events.jsonl"), signal }, stores);
       }
     } finally {
-      for (const store of stores) store.close();
+      this.#logs.close();
     }
     await this.#requests.finish({ path: join(folder, "requests.parquet"), signal });
     await this.#steps.finish({ path: join(folder, "steps.parquet"), signal });

@@ -4,7 +4,7 @@ import { assert } from "../../core/errors.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
 import type { Input } from "../input.ts";
 import type { Run } from "../run/run.ts";
-import { writeSeries } from "./parquet.ts";
+import { writeResidency, writeSeries } from "./parquet.ts";
 import type { RunReport } from "./report.ts";
 import { type RunDirectory, writeText } from "./run-directory.ts";
 import { RunTables } from "./run-tables.ts";
@@ -62,6 +62,7 @@ export async function saveRun(
     const file = (name: string) => ({ path: join(folder, name), signal });
     await tables.finish(folder, logs, signal);
     if (simulation) await writeSeries(file("series.parquet"), simulation.series);
+    if (report.residency) await writeResidency(file("residency.parquet"), report.residency);
     await writeText(folder, "run.json", `${JSON.stringify({ ...report, command }, undefined, 2)}\n`);
   });
 }

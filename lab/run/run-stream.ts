@@ -3,7 +3,10 @@ import { assert } from "../../core/errors.ts";
 import { Turns } from "../../core/serving/turns.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { counting } from "../control.ts";
+import { RequestFacts } from "../explain/request-facts.ts";
+import { checkRequests, explanationsOf, needsLog } from "../explain/run-logs.ts";
 import { commandOf } from "../output/command-line.ts";
+import { LogStores } from "../output/log-store.ts";
 import { machineReport, runReport, setupReport, streamReport } from "../output/report.ts";
 import { claimRunDirectory, TemporaryFiles } from "../output/run-directory.ts";
 import { RunTables } from "../output/run-tables.ts";
@@ -26,7 +29,7 @@ import { checkWarmup, readsArrivals, withLoad } from "./load.ts";
 import { type Operation, OperationsPlayer } from "./operations-file.ts";
 import { engineCapacity, engineFrom } from "./real-engine.ts";
 import { onlyBatch, type Run, runReplay, servedRequests } from "./run.ts";
-import { discarded } from "./run-sink.ts";
+import { discarded, type RunSink } from "./run-sink.ts";
 import { capacityFrom, simulatedFrom } from "./simulation.ts";
 import type { SimulationOptions } from "./simulation-options.ts";
 import { isEngine } from "./target.ts";
@@ -80,22 +83,25 @@ async function runInput(input: RunInput, options: TargetOptions, preparation: Pr
   const { rules = {}, repeat, save, signal } = options;
   const isWhole = trace !== undefined;
   const { config, player, isDefaultSize } = await configured(input, options, preparation);
+  if (source.totals) checkRequests(options, source.totals.requests);
+  const facts = needsLog(options) ? new RequestFacts() : undefined;
+  // A dashboard that shows the run reads its earlier events, too.
+  const logs = new LogStores({ movesEvents: options.live === undefined });
 
   const temporary = save && new TemporaryFiles("as" in save ? dirname(save.as) : save.below);
   let live: LiveRun | undefined;
   try {
-    const tables =
-      isWhole || !temporary ? undefined : tablesIn(temporary, config, { isLive: options.live !== undefined });
+    const tables = isWhole || !temporary ? undefined : tablesIn(temporary, config, logs);
     live = await liveRun(source, config, options);
     const doing = config.simulated ? "simulating" : config.engine ? "serving" : "replaying";
     const requests = source.totals && servedRequests(source.totals.requests, repeat);
-    const run = await runReplay(blocks, config, {
+    const run = await runReplay(facts ? facts.reading(blocks) : blocks, config, {
       repeat,
       keepSteps: save !== undefined,
       observers: timeline ? [timeline.timeline] : [],
       advance: counting(options, doing, requests),
       watch: (run) => live?.watch(run),
-      sink: isWhole ? undefined : (tables ?? discarded),
+      sink: isWhole ? undefined : (tables ?? (facts ? keepingEvents(logs) : discarded)),
       signal,
     });
     live?.saving();
@@ -104,14 +110,16 @@ async function runInput(input: RunInput, options: TargetOptions, preparation: Pr
     const { totals } = source;
     const { distinctBlocks } = blocks;
     assert(totals !== undefined && distinctBlocks !== undefined, "the run ended before its trace");
-    const report = runReport(streamReport(source, totals), run, player?.results);
+    const explained = facts && (await explanationsOf(config, { facts, stores: logs, logs: run.result.logs }, options));
+    const report = runReport(streamReport(source, totals), run, player?.results, explained);
     let directory: string | undefined;
     if (save) {
       options.progress?.({ doing: "saving", done: 0 });
       const claimed = await claimRunDirectory("as" in save ? save.as : join(save.below, runId(source, report)));
       // The results of an interrupted run are saved although the signal is aborted.
       const until = report.interrupted ? undefined : signal;
-      await saveRun(claimed, run, report, commandOf(report, options, ruleTexts(rules)), until, tables);
+      const saved = options.events ? run : { ...run, result: { ...run.result, logs: [] } };
+      await saveRun(claimed, saved, report, commandOf(report, options, ruleTexts(rules)), until, tables);
       directory = claimed.path;
     }
     return {
@@ -128,6 +136,7 @@ async function runInput(input: RunInput, options: TargetOptions, preparation: Pr
     };
   } finally {
     live?.close();
+    logs.close();
     await temporary?.remove();
   }
 }
@@ -192,7 +201,7 @@ async function configured(
     simulated,
     engine,
     warmup,
-    events: options.events ?? false,
+    events: options.events === true || needsLog(options),
     audit: options.audit ?? false,
   };
   checkMemory(config.blocks);
@@ -216,10 +225,16 @@ async function playerOf(operations: readonly Operation[], input: BlockStream): P
 }
 
 /** Tables that are written while the run proceeds; after a signal no temporary file may remain of a run with plug-in code. */
-export function tablesIn(temporary: TemporaryFiles, { warmup = 0 }: RunConfig, { isLive = false } = {}): RunTables {
+export function tablesIn(temporary: TemporaryFiles, { warmup = 0 }: RunConfig, logs = new LogStores()): RunTables {
   const path = (name: string) => (userCodeRuns() ? undefined : temporary.path(name));
-  return new RunTables(warmup, path, { movesEvents: !isLive });
+  return new RunTables(warmup, path, logs);
 }
+
+/** Results that are not used, but for the event logs. */
+const keepingEvents = (logs: LogStores): RunSink => ({
+  ...discarded,
+  addEvents: (replica, log) => logs.add(replica, log),
+});
 
 export const ruleTexts = (rules: Parts["rules"]): string[] =>
   Object.entries(rules).map(([name, value]) => `${name}=${value}`);

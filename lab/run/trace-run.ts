@@ -35,6 +35,12 @@ export interface TraceRunOptions extends PartChoice, TraceReading, Control {
   readonly audit?: boolean;
   /** Keeps the event log. */
   readonly events?: boolean;
+  /** Explains the hits and misses of these requests, by their numbers in the trace. */
+  readonly explain?: readonly number[];
+  /** Explains this number of requests with the most missed tokens that had been cached, and lists as many costly evictions. */
+  readonly explainTop?: number;
+  /** Counts the ages of blocks at hits and evictions, their lifetimes and their hits. */
+  readonly residency?: boolean;
   /** A file of operator-initiated operations. */
   readonly operations?: string;
   /** A file to write the timeline to, in the format of Perfetto. */

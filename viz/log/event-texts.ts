@@ -1,6 +1,7 @@
 import { counted } from "../../core/counted.ts";
 import { type EventNames, sentenceOf } from "../../core/log/event-text.ts";
 import { EventKind } from "../../core/log/events.ts";
+import { removalCauseAt } from "../../core/log/removal-causes.ts";
 import type { EventText } from "../api.ts";
 import { cachedBy } from "./block-map.ts";
 import type { BlockStates } from "./block-states.ts";
@@ -19,7 +20,9 @@ export function textOf(history: EventHistory, states: BlockStates): EventText {
           usedBy: history.log.columns().request[states.usedAt[block]],
         }
       : undefined;
-  return { event: at, timeNs, kind: name, request, block, text: sentenceOf({ event, users }, namesIn(history, at)) };
+  const cause = name === "drop" ? removalCauseAt(history.log, at) : undefined;
+  const text = sentenceOf({ event, users, cause }, namesIn(history, at));
+  return { event: at, timeNs, kind: name, request, block, text };
 }
 
 const namesIn = (history: EventHistory, at: number): EventNames => ({

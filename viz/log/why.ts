@@ -2,6 +2,7 @@ import { counted, grouped } from "../../core/counted.ts";
 import { LoggedState } from "../../core/log/block-lives.ts";
 import { EventKind, ignore, type LogEvent } from "../../core/log/events.ts";
 import type { MissReason } from "../../core/log/miss-reasons.ts";
+import { removalCauseAt } from "../../core/log/removal-causes.ts";
 import { ageAt, cachedBy } from "./block-map.ts";
 import type { BlockStates } from "./block-states.ts";
 import type { EventHistory } from "./event-history.ts";
@@ -30,7 +31,7 @@ class EventExplanation {
 
   of(policy: Policy): string | undefined {
     const event = this.#event;
-    const { hits, usedAt, life, owner } = this.#states;
+    const { hits, usedAt } = this.#states;
     switch (event.name) {
       case "admit":
         return `${grouped(event.hitBlocks)} of ${counted(lookedUpBlocks(this.#history, event.at), "block")} are cached; ${this.#occupancy()}`;
@@ -59,9 +60,7 @@ class EventExplanation {
       case "preempt":
         return `${this.#occupancy()}; ${this.#admissionOrder(event.request)}`;
       case "drop":
-        return life[event.block] === LoggedState.referenced
-          ? `request ${owner[event.block]} references the block, which becomes private`
-          : "no request references the block";
+        return this.#whyDropped(event);
       default:
         ignore<
           | "adopt"
@@ -129,15 +128,24 @@ class EventExplanation {
     const { kind } = log.columns();
     for (let at = this.#event.at - 1; at >= 0; at--) {
       if (kind[at] !== evict && kind[at] !== drop) continue;
-      const gone = log.eventAt(at) as LogEvent & { name: "evict" | "drop" };
-      if (gone.content !== content) continue;
-      // Expired entries and deletions by an operator are `drop` events without a request.
-      if (gone.name === "drop" && gone.request < 0)
-        return `it was dropped ${this.#ageOf(at)} ago, because it had expired or by an operator (event ${grouped(at)})`;
-      const requester = gone.request < 0 ? "an operator" : `request ${gone.request}`;
-      return `it was ${gone.name === "evict" ? "evicted" : "dropped"} ${this.#ageOf(at)} ago for ${requester} (event ${grouped(at)})`;
+      const removed = log.eventAt(at) as LogEvent & { name: "evict" | "drop" };
+      if (removed.content !== content) continue;
+      const when = `${this.#ageOf(at)} ago`;
+      const where = `(event ${grouped(at)})`;
+      if (removalCauseAt(log, at) === "expiry") return `its entry expired ${when} ${where}`;
+      const requester = removed.request < 0 ? "an operator" : `request ${removed.request}`;
+      return `it was ${removed.name === "evict" ? "evicted" : "dropped"} ${when} for ${requester} ${where}`;
     }
     return "it was computed before and is no longer cached";
+  }
+
+  #whyDropped({ at, block }: LogEvent): string {
+    const { life, owner, usedAt } = this.#states;
+    if (removalCauseAt(this.#history.log, at) === "expiry")
+      return `its entry has expired: no request has used it for ${this.#ageOf(usedAt[block])}`;
+    return life[block] === LoggedState.referenced
+      ? `request ${owner[block]} references the block, which becomes private`
+      : "no request references the block";
   }
 
   /** Why a block has to be evicted at all. */
