@@ -85,8 +85,9 @@ export class LookupReader {
     this.hitTokens = hitTokens;
     this.place = -1;
     this.#isMissing = false;
-    const cached = missesLast && hitTokens === inputTokens - 1 ? inputTokens : hitTokens;
-    this.#partialTokens = Math.max(0, cached - Math.min(hitBlocks * blockTokens, inputTokens));
+    const blocksTokens = Math.min(hitBlocks * blockTokens, inputTokens);
+    const isWhole = missesLast && hitTokens === inputTokens - 1 && hitTokens !== blocksTokens;
+    this.#partialTokens = (isWhole ? inputTokens : hitTokens) - blocksTokens;
   }
 
   #look(content: number, reason: MissReason | undefined): void {

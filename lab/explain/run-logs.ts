@@ -1,5 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import type { EventLog } from "../../core/log/event-log.ts";
+import type { Rules } from "../../core/plugins/rules.ts";
 import { prefillLoad } from "../../core/serving/step-load.ts";
 import type { LogStores } from "../output/log-store.ts";
 import { effectiveRules, type RunConfig } from "../run/configuration.ts";
@@ -13,6 +14,23 @@ type ExplainOptions = Pick<TraceRunOptions, "explain" | "explainTop" | "residenc
 /** Whether the options need the event log of the run. */
 export const needsLog = ({ explain, explainTop, residency }: ExplainOptions): boolean =>
   explain !== undefined || explainTop !== undefined || residency === true;
+
+/**
+ * Whether an event log of a cache with these rules states the missed tokens of every block. A last token that is cached and never
+ * a hit looks like one that no block has, if parts of blocks may be hits.
+ */
+export const isExplainable = (rules: Rules): boolean =>
+  rules["full-hit"] !== "rewrite-miss" || rules.partial === "none";
+
+/** @throws InputError if the log of this configuration cannot be explained */
+export function checkExplainable(options: ExplainOptions, config: RunConfig): void {
+  const rules = effectiveRules(config);
+  if (!needsLog(options) || isExplainable(rules)) return;
+  const option = options.residency ? "--residency" : "--explain";
+  throw new InputError(
+    `${option} does not support the rules full-hit=rewrite-miss and partial=${rules.partial} together: the event log does not state which part of the last block was a hit`,
+  );
+}
 
 /** @throws InputError if the trace has no request of this number */
 export function checkRequests({ explain = [] }: ExplainOptions, requestCount: number): void {

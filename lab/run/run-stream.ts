@@ -4,7 +4,7 @@ import { Turns } from "../../core/serving/turns.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { counting } from "../control.ts";
 import { RequestFacts } from "../explain/request-facts.ts";
-import { checkRequests, explanationsOf, needsLog } from "../explain/run-logs.ts";
+import { checkExplainable, checkRequests, explanationsOf, needsLog } from "../explain/run-logs.ts";
 import { commandOf } from "../output/command-line.ts";
 import { LogStores } from "../output/log-store.ts";
 import { machineReport, runReport, setupReport, streamReport } from "../output/report.ts";
@@ -83,6 +83,7 @@ async function runInput(input: RunInput, options: TargetOptions, preparation: Pr
   const { rules = {}, repeat, save, signal } = options;
   const isWhole = trace !== undefined;
   const { config, player, isDefaultSize } = await configured(input, options, preparation);
+  checkExplainable(options, config);
   if (source.totals) checkRequests(options, source.totals.requests);
   const facts = needsLog(options) ? new RequestFacts() : undefined;
   // A dashboard that shows the run reads its earlier events, too.
