@@ -37,6 +37,21 @@ export type {
   ExperimentTarget,
   ExperimentVerdict,
 } from "./lab/experiments/run-experiment.ts";
+export type {
+  Age,
+  AgeUnit,
+  Alternative,
+  Distribution,
+  EvictionBatch,
+  Explanation,
+  MissedTokensByCause,
+  RemovalFacts,
+  RequestExplanation,
+  Residency,
+  ResidencyDistributions,
+  TokenRun,
+} from "./lab/explain/explanation.ts";
+export type { Bin } from "./lab/explain/histogram.ts";
 export type { ErrorRow, RequestErrors } from "./lab/fidelity/errors.ts";
 export type { FidelityOptions, FidelityReport } from "./lab/fidelity/fidelity.ts";
 export type { RecordedEngine } from "./lab/fidelity/recorded-engine.ts";

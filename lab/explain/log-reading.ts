@@ -112,9 +112,9 @@ export class LogReading {
     if (this.#log.hasClock) {
       this.#now = timeNs;
     } else if (request >= 0) {
-      this.#now = request;
       if (name === "finish" || name === "refuse") this.#hasEnded = true;
-      if (name === "admit") this.#hasEnded = false;
+      else if (request !== this.#now) this.#hasEnded = false;
+      this.#now = request;
     } else if (this.#hasEnded && name !== "step") {
       this.#now++;
       this.#hasEnded = false;
