@@ -28,7 +28,8 @@ export interface LiveConfig {
 
 /** Fields of a request besides its prompt. */
 export type RequestOptions = Partial<
-  Pick<TraceRow, "namespace" | "session" | "markedTokens" | "priority" | "retentionNs" | "maxOutputTokens">
+  Pick<TraceRow, "namespace" | "session" | "markedTokens" | "priority" | "retentionNs" | "maxOutputTokens"> &
+    Pick<TraceRow, "tool" | "nextUseSteps" | "keepNs" | "sessionEnd">
 > & {
   /** Its output; a letter is a token. */
   readonly output?: string;

@@ -51,7 +51,7 @@ const withOptions: Record<string, (capacity: number) => NaivePolicy> = {
   "marconi:bootstrap=1": (capacity) => kv.marconi(capacity, undefined, 1),
 };
 
-/** Bounds, random choices, orders by priority, and policies with hooks have naive implementations of their own, in test/golden and beside this file. */
+/** Bounds, random choices, orders by priority, and policies with hooks or signals have naive implementations of their own, in test/golden and beside this file. */
 const elsewhere = [
   ...[
     "belady",
