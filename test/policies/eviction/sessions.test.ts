@@ -154,7 +154,8 @@ function ours(trace: Trace, blocks: number, name: string): Decisions {
 /** The trace with sessions and signals that are drawn at random. */
 function signalled(trace: Trace, seed: number): Trace {
   const random = seededRandom(seed);
-  const rows = Array.from({ length: trace.requestCount }, () => ({
+  const rows = Array.from(trace.inputTokens, (inputTokens) => ({
+    markedTokens: random.below(2) === 0 ? 0 : random.below(inputTokens + 1),
     session: random.below(16),
     tool: random.below(4),
     nextUseSteps: random.below(6),
@@ -163,6 +164,7 @@ function signalled(trace: Trace, seed: number): Trace {
   }));
   const optional = {
     ...trace.optional,
+    markedTokens: Uint32Array.from(rows, ({ markedTokens }) => markedTokens),
     session: Uint32Array.from(rows, ({ session }) => session),
     tool: Uint32Array.from(rows, ({ tool }) => tool),
     nextUseSteps: Uint32Array.from(rows, ({ nextUseSteps }) => nextUseSteps),
