@@ -3,6 +3,7 @@ import { nearest } from "../../core/nearest.ts";
 import { batchingExtremes } from "./batching-extremes.ts";
 import { blockSize } from "./block-size.ts";
 import { continuousBatching } from "./continuous-batching.ts";
+import { continuum } from "./continuum.ts";
 import { disaggregation } from "./disaggregation.ts";
 import { efficientRouter } from "./efficient-router.ts";
 import type { Experiment } from "./experiment.ts";
@@ -26,6 +27,7 @@ export const experiments: readonly Experiment[] = [
   batchingExtremes,
   routers,
   disaggregation,
+  continuum,
 ];
 
 /** @throws InputError with the nearest name, or all of them. */

@@ -23,6 +23,8 @@ export const metrics = {
   preemptions: { label: "preempted", digits: 0 },
   computedAgain: { label: "recomputed", digits: 1, share: true },
   latencyMsP50: { label: "latency p50 ms", digits: 0 },
+  jobS: { label: "job s", digits: 1 },
+  delayS: { label: "delay s", digits: 1 },
   ttftMsP50: { label: "TTFT p50 ms", digits: 0 },
   ttftMsP99: { label: "p99 ms", digits: 0 },
   tpotMsMean: { label: "TPOT ms", digits: 1 },

@@ -100,9 +100,8 @@ export abstract class BySession implements EvictionPolicy {
     this.#setScore(this.#groupOf(session), noScore, Number.POSITIVE_INFINITY);
   }
 
-  /** The session's score, if it has not ended, does not end at its time. */
-  protected prolongScore(session: SessionView): void {
-    this.#groupOf(session).version++;
+  protected hasScore(session: SessionView): boolean {
+    return this.#groupOf(session).score !== noScore;
   }
 
   begin(request: RequestView, _now: Nanos): void {

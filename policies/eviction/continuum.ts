@@ -65,8 +65,8 @@ class Continuum extends BySession {
       if (ttlNs > 0) this.setScore(session, now + ttlNs, now + ttlNs);
     } else if (name === "resume") {
       this.#durations.add(session.tool, now - program.pausedNs);
-      // The entries stay until the waiting request is admitted.
-      if (session.state === "running") this.prolongScore(session);
+      // Until the waiting request is admitted, its entries are evicted after those of paused sessions, the last arrivals first.
+      if (session.state === "running" && this.hasScore(session)) this.setScore(session, Number.MAX_SAFE_INTEGER - now);
     }
   }
 

@@ -20,6 +20,7 @@ const names = [
   "batching-extremes",
   "routers",
   "disaggregation",
+  "continuum",
 ] as const;
 type Name = (typeof names)[number];
 
@@ -213,6 +214,16 @@ describe("published results are reproduced", () => {
       const tpot = (name: string) => metric("disaggregation", `${rate}/s ${name}`, "tpotMsP90");
       expect(tpot("1 prefill, 3 decode")).toBeLessThan(tpot("mixed, chunked prefill"));
     }
+  });
+
+  test("continuum: the time to live and service by session make jobs faster under load, less than a cache without evictions", () => {
+    const job = (name: string) => metric("continuum", name, "jobS");
+    for (const load of ["0.15/s", "0.2/s"]) {
+      expect(job(`${load} continuum`)).toBeLessThan(0.95 * job(`${load} lru`));
+      expect(job(`${load} continuum, by session`)).toBeLessThan(job(`${load} continuum`));
+      expect(job(`${load} no eviction`)).toBeLessThan(job(`${load} continuum, by session`));
+    }
+    expect(job("0.1/s continuum")).toBeCloseTo(job("0.1/s lru"), 6);
   });
 });
 
