@@ -13,5 +13,6 @@ export const ageValue = (value: number, unit: AgeUnit): string => (unit === "ns"
 
 export function timeText(ns: number): string {
   if (ns === 0) return "0";
+  if (ns < 1e3) return `${ns} ns`;
   return ns < 1e5 ? `${(ns / 1e3).toPrecision(3)} µs` : duration(ns / 1e6);
 }

@@ -88,7 +88,16 @@ function requestText(explanation: RequestExplanation, areSeveral: boolean): stri
     divergence(explanation),
   ];
   const hasCost = runs.some(({ recomputeMs }) => recomputeMs !== undefined);
-  const head = ["tokens", "", ...(hasCost ? ["recompute"] : []), "why", "for request", "ago", "last used by", "idle"];
+  const head = [
+    "tokens",
+    "count",
+    ...(hasCost ? ["recompute"] : []),
+    "why",
+    "for request",
+    "ago",
+    "last used by",
+    "idle",
+  ];
   const rows = listed.map((run) => [
     `${grouped(run.from)}–${grouped(run.to - 1)}`,
     grouped(run.to - run.from),

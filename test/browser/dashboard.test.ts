@@ -275,6 +275,26 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     expect(await page.evaluate("navigator.clipboard.readText()")).toBe(command);
   });
 
+  test("the ages, lifetimes and hits of blocks are drawn with the numbers of the report", async () => {
+    await kvlab("replay", "example", "--limit", "300", "--blocks", "150", "--residency", "--out", "runs/ages");
+    const page = await visit(`${url}#/run?id=ages`);
+    const figure = page.locator("figure", { hasText: "Residency of blocks" });
+    const { cache, residency } = JSON.parse(readFileSync(join(runs, "ages", "run.json"), "utf8"));
+    const evicted = cache.evictedBlocks.toLocaleString("en-US");
+    await expect.poll(() => figure.locator(".note").textContent()).toContain(`at eviction: ${evicted} blocks`);
+    const drawn = async () => (await figure.locator("svg").getAttribute("aria-label"))!;
+    const { from, count } = residency.ageAtHit.bins[0];
+    expect(await drawn()).toContain(`at hit ${from} ${percent(count / cache.hitBlocks)}`);
+    expect(await figure.locator("svg").textContent()).toContain("requests since the last use of the block");
+    expect(await figure.locator("svg").textContent()).toContain("share of blocks");
+    await figure.getByRole("button", { name: "Misses" }).click();
+    expect(await figure.locator("svg").textContent()).toContain("share of tokens");
+    const missed = cache.missTokens.evicted.toLocaleString("en-US");
+    expect(await figure.locator(".note").textContent()).toContain(`missed: ${missed} tokens`);
+    expect(await violations(page)).toEqual([]);
+    rmSync(join(runs, "ages"), { recursive: true });
+  });
+
   test("dragging over the time series fetches finer intervals, hovering shows values, and a reload keeps the range", async () => {
     const page = await visit(`${url}#/run?id=vllm`);
     const figure = page.locator("figure", { hasText: "Time series" });

@@ -139,10 +139,14 @@ class EventExplanation {
     return "it was computed before and is no longer cached";
   }
 
-  #whyDropped({ at, block }: LogEvent): string {
+  #whyDropped({ at, timeNs, block }: LogEvent): string {
     const { life, owner, usedAt } = this.#states;
-    if (removalCauseAt(this.#history.log, at) === "expiry")
-      return `its entry has expired: no request has used it for ${this.#ageOf(usedAt[block])}`;
+    const { log, hasClock } = this.#history;
+    if (removalCauseAt(log, at) === "expiry") {
+      const idleNs = timeNs - log.columns().timeNs[usedAt[block]];
+      const idle = hasClock ? duration(idleNs) : counted(at - usedAt[block], "event");
+      return `its entry has expired: no request has used it for ${idle}`;
+    }
     return life[block] === LoggedState.referenced
       ? `request ${owner[block]} references the block, which becomes private`
       : "no request references the block";

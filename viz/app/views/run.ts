@@ -1,6 +1,7 @@
 import type { RunDetail } from "../../api.ts";
 import { missReasonsFigure, type TokenCounts } from "../charts/miss-reasons.ts";
 import { requestHitsFigure } from "../charts/request-hits.ts";
+import { type ResidencyReport, residencyFigure } from "../charts/residency.ts";
 import { timeSeriesFigure } from "../charts/time-series.ts";
 import { commandCard } from "../controls/command-card.ts";
 import { h, rebuild } from "../controls/dom.ts";
@@ -46,6 +47,7 @@ interface Report {
   } | null;
   readonly simulation?: Readonly<Record<string, unknown>>;
   readonly engine?: Readonly<Record<string, unknown>>;
+  readonly residency?: ResidencyReport;
   readonly interrupted?: { readonly requestsDone: number; readonly of: number };
 }
 
@@ -125,6 +127,7 @@ function drawRun(context: ViewContext, { row, command, files }: RunDetail, repor
     );
   root.append(timeSeriesFigure(context, (...args) => getSeries(row.id, ...args)).element);
   root.append(h("div", { class: "grid" }, missReasonsFigure(report.cache, signal), requestHitsFigure(row.id, signal)));
+  if (report.residency) root.append(residencyFigure(report.residency, signal));
   root.append(prefixesCard(row.id, files, signal), commandCard(command), configurationCard(row, report, files));
 }
 
