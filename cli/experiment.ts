@@ -49,7 +49,7 @@ export function addExperiment(program: Command): void {
     .option("--model <NAME>", `model (default: the experiment's; real engine: ${defaultEngineModel})`)
     .option("--gpu <NAME>", "GPU (default: the experiment's)")
     .option("--tp <N>", "tensor-parallel GPUs (default: the experiment's)", wholeNumber("--tp", 1, 1024))
-    .option("--trace <FILE>", "serve the requests of this trace instead of generated ones (routers)")
+    .option("--trace <FILE>", "serve the requests of this trace instead of generated ones")
     .option("--limit <N>", "read only the first N requests of the trace", wholeNumber("--limit", 1))
     .option("--seed <N>", "random seed of generated requests", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
     .option("--json", "print one JSON document and nothing else")

@@ -1,6 +1,6 @@
 import { execFileSync } from "node:child_process";
 import { writeFileSync } from "node:fs";
-import { join } from "node:path";
+import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 // Writes docs/experiments.md: each experiment with its command and output.
@@ -9,7 +9,7 @@ import { fileURLToPath } from "node:url";
 const root = fileURLToPath(new URL("..", import.meta.url));
 const traces = process.env["KVLAB_TRACES"];
 if (traces === undefined)
-  throw new Error("KVLAB_TRACES is not set; the routers experiment requires the folder of recorded traces");
+  throw new Error("KVLAB_TRACES is not set; some experiments require the folder of recorded traces");
 
 const outputOf = (args: readonly string[]) =>
   execFileSync(process.execPath, ["--import", "tsx", "cli/main.ts", "experiment", ...args], {
@@ -24,8 +24,8 @@ const shown = (command: string, args: readonly string[]) =>
 
 const head = `# Published measurements, repeated
 
-\`kvlab experiment NAME\` serves the requests of a published measurement on simulated engines and prints the published metrics
-beside ours. (\`KVLAB_TRACES=/path/to/traces npx tsx scripts/experiments.ts\` writes this file.)
+\`kvlab experiment NAME\` serves the requests of a published measurement on simulated engines, or replays them without a clock if
+only hits are published, and prints the published metrics beside ours. (\`KVLAB_TRACES=/path/to/traces npx tsx scripts/experiments.ts\` writes this file.)
 
 Ratios are compared, because the absolute numbers are those of other engines, often of another year, and most sources do not
 name the GPU; each experiment states its assumptions. Nothing is fitted to the published numbers: the cost model's efficiency
@@ -39,20 +39,31 @@ A "–" means that the source gives no number.`;
 const { experiments } = JSON.parse(outputOf(["--json"])) as {
   experiments: { readonly name: string; readonly about: string }[];
 };
-const conversation = "mooncake/conversation_trace.jsonl.gz";
+/** The same experiment with recorded requests. */
+const recorded: Readonly<Record<string, { readonly about: string; readonly file: string }>> = {
+  routers: {
+    about: "Mooncake's conversation trace (FAST'25), which has no session ids",
+    file: "mooncake/conversation_trace.jsonl.gz",
+  },
+  "mooncake-toolagent": {
+    about: "Mooncake's conversation trace, because the toolagent trace is not among the recorded ones",
+    file: "mooncake/conversation_trace.jsonl.gz",
+  },
+};
 
-const parts = experiments.map(({ name, about }) =>
-  [
+const parts = experiments.map(({ name, about }) => {
+  const other = recorded[name];
+  return [
     `## ${name}`,
     `${about[0].toUpperCase()}${about.slice(1)}.`,
     shown(name, [name]),
-    ...(name === "routers"
+    ...(other
       ? [
-          "The same on Mooncake's conversation trace (FAST'25), which has no session ids:",
-          shown(`${name} --trace conversation_trace.jsonl.gz`, [name, "--trace", join(traces, conversation)]),
+          `The same on ${other.about}:`,
+          shown(`${name} --trace ${basename(other.file)}`, [name, "--trace", join(traces, other.file)]),
         ]
       : []),
-  ].join("\n\n"),
-);
+  ].join("\n\n");
+});
 
 writeFileSync(join(root, "docs/experiments.md"), `${[head, ...parts].join("\n\n")}\n`);

@@ -7,11 +7,16 @@ import { continuum } from "./continuum.ts";
 import { disaggregation } from "./disaggregation.ts";
 import { efficientRouter } from "./efficient-router.ts";
 import type { Experiment } from "./experiment.ts";
+import { inTheWild } from "./in-the-wild.ts";
 import { lightllmSharegpt } from "./lightllm-sharegpt.ts";
 import { lmdeploy1407 } from "./lmdeploy-1407.ts";
+import { marconi } from "./marconi.ts";
+import { mooncakeToolagent } from "./mooncake-toolagent.ts";
 import { prefixPool } from "./prefix-pool.ts";
 import { roseinfer } from "./roseinfer.ts";
 import { routers } from "./routers.ts";
+import { scanResistance } from "./scan-resistance.ts";
+import { tLru } from "./t-lru.ts";
 import { tokenAttention } from "./token-attention.ts";
 
 /** In the order in which they are listed. */
@@ -28,6 +33,11 @@ export const experiments: readonly Experiment[] = [
   routers,
   disaggregation,
   continuum,
+  scanResistance,
+  tLru,
+  marconi,
+  inTheWild,
+  mooncakeToolagent,
 ];
 
 /** @throws InputError with the nearest name, or all of them. */

@@ -1,6 +1,6 @@
 import type { KvCache } from "../../core/cache/kv-cache.ts";
 import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
-import { CacheReplay } from "../../core/replica/replay.ts";
+import { CacheReplay, type ReplayResult, replayTrace } from "../../core/replica/replay.ts";
 import type { ArrivalOptions } from "../../core/serving/arrivals.ts";
 import type { StepObserver } from "../../core/serving/observers.ts";
 import type { StepLoad } from "../../core/serving/step-load.ts";
@@ -53,6 +53,17 @@ export interface Setup extends PartNames {
   readonly cost?: CostPlugin;
 }
 
+/** A cache without a machine. */
+export interface CacheSetup {
+  readonly eviction: string;
+  readonly blocks: number;
+  /** "hash-table" by default. */
+  readonly index?: string;
+  readonly rules?: Setup["rules"];
+  /** The trace's unit by default, 16 for token ids. */
+  readonly blockTokens?: number;
+}
+
 /** The result of a run, and sums over its steps. */
 export interface Measured extends ServedResult {
   readonly sums: StepSums;
@@ -94,6 +105,21 @@ export class ExperimentRunner {
   machine(published: Machine): Machine {
     const { model, gpu, tp } = this.#options;
     return { model: model ?? published.model, gpu: gpu ?? published.gpu, tp: tp ?? published.tp };
+  }
+
+  /** A replay without a clock, one request at a time. */
+  async replay(
+    trace: Trace,
+    { eviction, blocks, index = "hash-table", rules = {}, blockTokens }: CacheSetup,
+  ): Promise<ReplayResult> {
+    this.#options.onRun?.(`replaying with ${eviction}`);
+    if (this.#options.signal?.aborted) throw new Interrupted();
+    return replayTrace(trace, {
+      ...(await partsNamed({ eviction, index }, rules, "cache")),
+      blockTokens: blockTokens ?? defaultBlockTokens(trace.unitTokens),
+      blocks,
+      seed: this.seed,
+    });
   }
 
   /** @throws InputError if the model does not fit the GPU, or this machine. */

@@ -18,9 +18,10 @@ const keptShare = 0.8;
  * segmented LRU: an entry with a hit moves from the probationary to the protected segment, 80 % of the main cache, whose least
  * recently used entry returns to the other one (Einziger, Friedman, Manes: TinyLFU, ACM ToS 2017).
  *
- * Differences: this is an order of eviction, and all blocks are stored: an admission evicts before its blocks are published, so the
+ * Differences: this is an order of eviction, and all blocks are stored. An admission evicts before its blocks are published, so the
  * window is larger than its share until the next evictions. Of equally frequent entries that of the window is evicted. Until the first
- * eviction, entries leave the window without competing. An entry of several blocks has the frequency of its last one.
+ * eviction, entries leave the window without competing, and the protected segment has no limit. An entry of several blocks has the
+ * frequency of its last one.
  */
 class WindowTinyLfu extends ByLists {
   readonly #key: Uint32Array;
@@ -47,7 +48,7 @@ class WindowTinyLfu extends ByLists {
     const { lists } = this;
     if (lists.listOf(entry) !== probation) return;
     lists.move(entry, kept, this.#uses.end());
-    while (lists.size(kept) > keptShare * (1 - windowShare) * lists.largest) {
+    while (this.#wasFull && lists.size(kept) > keptShare * (1 - windowShare) * lists.largest) {
       const first = lists.first(kept);
       if (first === undefined) return;
       lists.move(first, probation, this.#uses.end());
@@ -57,7 +58,11 @@ class WindowTinyLfu extends ByLists {
   override add(entry: EntryId): void {
     this.lists.addAt(entry, this.#uses.released(entry));
     if (this.#wasFull) return;
-    for (let first = this.#candidate; first !== undefined; first = this.#candidate) this.#enterMain(first);
+    while (this.lists.size(newest) > this.#windowSize) {
+      const first = this.lists.first(newest);
+      if (first === undefined) return;
+      this.#enterMain(first);
+    }
   }
 
   victim(): EntryId | undefined {
@@ -75,10 +80,13 @@ class WindowTinyLfu extends ByLists {
     if (winner !== undefined) this.#enterMain(winner);
   }
 
-  /** The entry that leaves the window next, if the window is larger than its share. */
+  /** The entry that leaves the window for a new one, if the window has reached its share. */
   get #candidate(): EntryId | undefined {
-    const { lists } = this;
-    return lists.size(newest) > Math.max(1, windowShare * lists.largest) ? lists.first(newest) : undefined;
+    return this.lists.size(newest) >= this.#windowSize ? this.lists.first(newest) : undefined;
+  }
+
+  get #windowSize(): number {
+    return Math.max(1, windowShare * this.lists.largest);
   }
 
   #enterMain(entry: EntryId): void {

@@ -6,8 +6,11 @@ import { seededRandom } from "../../core/random.ts";
 import { hasShape } from "../../lab/experiments/experiment.ts";
 import { shareGptLike } from "../../lab/experiments/lmdeploy-1407.ts";
 import { lengthsOf } from "../../lab/experiments/requests.ts";
+import { runExperiment } from "../../lab/experiments/run-experiment.ts";
 import { ended, json, kvlab, newFolder, refusal, start } from "./program.ts";
 
+/** Replays and short simulations, which are run without the program. */
+const direct = ["scan-resistance", "t-lru", "marconi", "in-the-wild", "mooncake-toolagent"] as const;
 const names = [
   "roseinfer",
   "lmdeploy-1407",
@@ -21,6 +24,7 @@ const names = [
   "routers",
   "disaggregation",
   "continuum",
+  ...direct,
 ] as const;
 type Name = (typeof names)[number];
 
@@ -60,12 +64,16 @@ const documents = {} as Record<Name, Document>;
 
 // Each experiment takes seconds, so each runs once, two at a time.
 beforeAll(async () => {
-  const left = [...names];
+  const left = names.slice(0, -direct.length);
   const work = async () => {
     for (let name = left.shift(); name !== undefined; name = left.shift())
       documents[name] = schema.parse(await json(newFolder(), ["experiment", name]));
   };
-  await Promise.all([work(), work()]);
+  const replays = async () => {
+    for (const name of direct)
+      documents[name] = schema.parse(JSON.parse(JSON.stringify((await runExperiment(name)).report)));
+  };
+  await Promise.all([work(), work(), replays()]);
 }, 300_000);
 
 const ratio = (name: Name, of: string) => {
@@ -224,6 +232,48 @@ describe("published results are reproduced", () => {
       expect(job(`${load} no eviction`)).toBeLessThan(job(`${load} continuum, by session`));
     }
     expect(job("0.1/s continuum")).toBeCloseTo(job("0.1/s lru"), 6);
+  });
+
+  test("scan-resistance: after the scan LRU has none of the 1,024 hot tokens and ARC all, as published", () => {
+    const hits = (policy: string) => metric("scan-resistance", policy, "hitTokens");
+    for (const policy of ["lru", "fifo", "clock", "2q"]) expect(hits(policy)).toBe(0);
+    for (const policy of ["arc", "s3-fifo", "sieve", "slru", "lfu", "w-tinylfu"]) expect(hits(policy)).toBe(1024);
+    for (const policy of ["tinylfu", "lirs"]) expect(hits(policy)).toBe(768);
+  });
+
+  test("t-lru: TTFT p90 and p95 are lower than with LRU by about a quarter, the median is higher", () => {
+    for (const share of ["p90", "p95"]) {
+      expect(ratio("t-lru", `TTFT ${share}, t-lru ÷ lru, the lowest`)).toBeGreaterThan(0.6);
+      expect(ratio("t-lru", `TTFT ${share}, t-lru ÷ lru, the lowest`)).toBeLessThan(0.85);
+    }
+    const median = (policy: string) => metric("t-lru", `4,500 blocks, ${policy}`, "ttftMsP50");
+    expect(median("t-lru:2000")).toBeGreaterThan(median("lru"));
+  });
+
+  test("marconi: the tuned weight has more hits than LRU in small caches and as many in large ones", () => {
+    const hits = (share: string, policy: string) => metric("marconi", `${share}, ${policy}`, "hitRatioToken");
+    for (const share of ["3.0 %", "6.0 %", "10 %"])
+      expect(hits(share, "marconi")).toBeGreaterThan(1.03 * hits(share, "lru"));
+    expect(hits("20 %", "marconi")).toBe(hits("20 %", "lru"));
+    expect(hits("20 %", "marconi:alpha=0.5")).toBeLessThan(hits("20 %", "lru"));
+  });
+
+  test("in-the-wild: workload-aware eviction has more hits than LRU, and more so in smaller caches", () => {
+    const gains = ["2.0 %", "5.0 %", "10 %", "20 %"].map((share) =>
+      ratio("in-the-wild", `hits, workload-aware ÷ lru, ${share}`),
+    );
+    expect(gains).toEqual(gains.toSorted((a, b) => b - a));
+    expect(gains[1]).toBeGreaterThan(1.08);
+    expect(gains[3]).toBeGreaterThanOrEqual(1);
+  });
+
+  test("mooncake-toolagent: LRU of leaves is LRU that evicts the deepest block of a prompt first", () => {
+    for (const share of ["2.0 %", "5.0 %", "10 %", "20 %"]) {
+      const hits = (cache: string) => metric("mooncake-toolagent", `${share}, ${cache}`, "hitRatioBlock");
+      expect(hits("lru of leaves")).toBe(hits("lru, deepest block first"));
+      expect(hits("lru of leaves")).toBeGreaterThanOrEqual(hits("lru, first block first"));
+      expect(hits("gdsf, leaves")).toBeGreaterThan(hits("lru of leaves"));
+    }
   });
 });
 

@@ -46,6 +46,6 @@ export const goldenHits: Readonly<Record<string, string>> = {
   tinylfu: "424 3091 4477 5439 6067",
   ttl: "558 2203 3362 5139 6152",
   unbounded: "6483 6483 6483 6483 6483",
-  "w-tinylfu": "546 2978 4443 5379 6062",
+  "w-tinylfu": "543 2978 4443 5379 6062",
   "workload-aware": "562 2147 3480 5138 6147",
 };

@@ -76,7 +76,7 @@ const golden: Readonly<Record<string, string>> = {
   random: "336 1088 1556 3187 4656",
   "random-leaf": "389 1665 2693 4377 5664",
   "s3-fifo": "617 3256 4358 5353 5966",
-  "w-tinylfu": "543 2984 4440 5367 6062",
+  "w-tinylfu": "539 2984 4440 5367 6062",
   "workload-aware": "562 2147 3479 5138 6147",
 };
 

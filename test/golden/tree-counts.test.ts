@@ -283,7 +283,7 @@ const figures: Record<string, Record<string, string>> = {
     tinylfu: "424 3091 4477 5439 6067",
     ttl: "558 2203 3362 5139 6152",
     unbounded: "6483 6483 6483 6483 6483",
-    "w-tinylfu": "558 3110 4416 5452 6157",
+    "w-tinylfu": "583 3230 4444 5452 6157",
     "workload-aware": "577 2339 3632 5161 6163",
   },
 };

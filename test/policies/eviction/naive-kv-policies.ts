@@ -10,7 +10,7 @@ export function wTinylfu(capacity: number): NaivePolicy {
   let size = 0;
   let most = 0;
   let wasFull = false;
-  const isLarge = () => window.length > Math.max(1, 0.01 * most);
+  const share = () => Math.max(1, 0.01 * most);
   return {
     begin(_request, { prompt }) {
       for (const { key } of prompt) sketch.add(key);
@@ -18,7 +18,7 @@ export function wTinylfu(capacity: number): NaivePolicy {
     hit(key, isFree) {
       if (!take(probation, key)) return;
       kept.push(key);
-      while (kept.length > 0.8 * 0.99 * most && kept.some(isFree)) {
+      while (wasFull && kept.length > 0.8 * 0.99 * most && kept.some(isFree)) {
         const first = kept.find(isFree)!;
         take(kept, first);
         probation.push(first);
@@ -35,7 +35,7 @@ export function wTinylfu(capacity: number): NaivePolicy {
       for (const key of keys) {
         used.delete(key);
         for (const list of [window, probation, kept]) if (take(list, key)) list.push(key);
-        while (!wasFull && isLarge()) {
+        while (!wasFull && window.length > share()) {
           const first = window.find((one) => !used.has(one));
           if (first === undefined) break;
           take(window, first);
@@ -46,7 +46,7 @@ export function wTinylfu(capacity: number): NaivePolicy {
     evict(isFree) {
       wasFull = true;
       size--;
-      const candidate = isLarge() ? window.find(isFree) : undefined;
+      const candidate = window.length >= share() ? window.find(isFree) : undefined;
       const rival = probation.find(isFree) ?? kept.find(isFree);
       const wins =
         candidate !== undefined && rival !== undefined && sketch.estimate(candidate) > sketch.estimate(rival);
