@@ -53,7 +53,7 @@ function costs({ missedTokens, evictions, worst, ageUnit }: Explanation, evicted
 }
 
 function worstTable(worst: Explanation["worst"], ageUnit: Explanation["ageUnit"]): string {
-  const head = ["missed", "by request", "evicted for", ...(ageUnit === "ns" ? ["at"] : []), "blocks", "right victim"];
+  const head = ["missed", "first by", "evicted for", ...(ageUnit === "ns" ? ["at"] : []), "blocks", "right victim"];
   const rows = worst.map(({ missedTokens, missedBy, request, at, blocks, missedBlocks, instead }) => [
     counted(missedTokens, "token"),
     `${missedBy}`,
