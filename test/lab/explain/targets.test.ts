@@ -110,8 +110,8 @@ test("the texts of explanations", async () => {
       block was never used again.
 
     Costliest evictions
-         missed  by request  evicted for  blocks  right victim
-      16 tokens           3            2  1 of 1  of request 1, never used again
+         missed  first by  evicted for  blocks  right victim
+      16 tokens         3            2  1 of 1  of request 1, never used again
 
     Request 3: 0 of 32 prompt tokens hit
       tokens  count  why         for request       ago  last used by      idle
