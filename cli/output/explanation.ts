@@ -47,7 +47,7 @@ function costs({ missedTokens, evictions, worst, ageUnit }: Explanation, evicted
   return [
     colors.bold(`Why ${counted(evictedTokens, "token")} missed that had been computed before`),
     ...(rows.length > 0 ? [aligned(rows, "rrl")] : []),
-    `  ${wrapped(facts, 2, 2)}`,
+    ...(blocks > 0 ? [`  ${wrapped(facts, 2, 2)}`] : []),
     ...table,
   ].join("\n");
 }

@@ -25,6 +25,7 @@ export function residencyText(residency: Residency): string {
       const text = (value: number) => (unitOf(name, ageUnit) === "hits" ? grouped(value) : ageValue(value, ageUnit));
       return [labels[name], grouped(count), ...[p10, p50, p90, p99, max].map(text)];
     });
+  if (rows.length === 0) return "No block was stored.";
   const { ageAtHit, ageAtEviction } = residency;
   return [
     colors.bold(`Residency of blocks; ages are ${unit}`),

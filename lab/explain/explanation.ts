@@ -63,7 +63,7 @@ export interface RequestExplanation {
   readonly sharedWith: number | null;
 }
 
-/** Consecutive evictions for one request, and what they cost. */
+/** Consecutive evictions for one request, and their cost. */
 export interface EvictionBatch {
   readonly replica: number;
   /** The request whose allocation needs the blocks; null: an operator. */
@@ -84,7 +84,7 @@ export interface EvictionBatch {
 
 /** `missTokens.evicted` of the report by the cause of the removal. The sum is equal to it. */
 export interface MissedTokensByCause extends Readonly<Record<RemovalCause, number>> {
-  /** Computed before, and not stored since then or not looked up for the first time since the removal. */
+  /** Computed before, and not published since then; also lookups after the first one since a removal. */
   readonly notStored: number;
 }
 

@@ -27,7 +27,7 @@ export interface ReplicaLog {
   readonly recomputeNs: ((from: number, to: number) => number) | undefined;
 }
 
-/** What is read from a log besides the residency of blocks. */
+/** Needed for costs of evictions and explanations of requests, but not for residency. */
 export interface CounterfactualParts {
   readonly uses: NextUses;
   readonly requests: ReadonlySet<number>;

@@ -83,6 +83,16 @@ test("the histograms are saved as a table, and the event log only if it is wante
   expect(existsSync(join(at, "events.parquet"))).toBe(false);
 });
 
+test("without an index nothing is stored, and the texts say so", async () => {
+  const { report } = await replay(input(["AB", "AB"]), { index: "none", explain: [1], residency: true });
+  const { evicted } = report.cache.missTokens;
+  expect(report.explain!.missedTokens.notStored).toBe(evicted);
+  expect(residencyText(report.residency!)).toBe("No block was stored.");
+  expect(explanationTexts(report.explain!, evicted).join("\n")).toContain(
+    "32  100 %  computed before, not stored since",
+  );
+});
+
 test("the texts of explanations", async () => {
   const small = { ...noTrace, trace: letterTrace(["AB", "C", "D", "AX"]) };
   const { report } = await replay(small, { blocks: { blocks: 2 }, explainTop: 1, residency: true });

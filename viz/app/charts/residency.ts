@@ -136,7 +136,7 @@ const legendText = ({ name, colour }: Series, i: number) =>
     ...{ dx: -110 * i, dy: -24, fill: colour, fontWeight: 600 },
   });
 
-/** What is counted, with medians, in the colours' order. */
+/** For each series: the number of values, the median and p99. */
 function noteOf({ series }: Choice, report: ResidencyReport): string {
   return series
     .map(({ name, of, counted }) => {
