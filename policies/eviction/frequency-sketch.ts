@@ -23,24 +23,32 @@ export class FrequencySketch {
 
   /** Counts a request of this content id. */
   add(key: number): void {
-    const estimate = this.estimate(key);
+    const counts = this.#counts;
+    const a = this.#at(key, 0);
+    const b = this.#at(key, 1);
+    const c = this.#at(key, 2);
+    const d = this.#at(key, 3);
+    const estimate = Math.min(counts[a], counts[b], counts[c], counts[d]);
     if (estimate < mostCount) {
-      for (let row = 0; row < rows; row++) {
-        const at = this.#at(key, row);
-        if (this.#counts[at] === estimate) this.#counts[at] = estimate + 1;
-      }
+      if (counts[a] === estimate) counts[a]++;
+      if (counts[b] === estimate) counts[b]++;
+      if (counts[c] === estimate) counts[c]++;
+      if (counts[d] === estimate) counts[d]++;
     }
     if (++this.#counted < this.#sample) return;
     this.#counted >>>= 1;
-    const counts = this.#counts;
     for (let at = 0; at < counts.length; at++) counts[at] >>>= 1;
   }
 
   /** Requests of this content id, approximately; at most 15. */
   estimate(key: number): number {
-    let least = mostCount;
-    for (let row = 0; row < rows; row++) least = Math.min(least, this.#counts[this.#at(key, row)]);
-    return least;
+    const counts = this.#counts;
+    return Math.min(
+      counts[this.#at(key, 0)],
+      counts[this.#at(key, 1)],
+      counts[this.#at(key, 2)],
+      counts[this.#at(key, 3)],
+    );
   }
 
   /** Index of the counter of a content id in a row: multiplicative hashing, with another odd factor for each row. */
