@@ -116,5 +116,7 @@ const worstOf = (batches: readonly EvictionBatch[], count: number): EvictionBatc
 function explanationsOf(request: number, found: readonly RequestExplanation[]): RequestExplanation[] {
   const own = found.filter((explanation) => explanation.request === request);
   if (own.length > 0) return own;
-  throw new InputError(`--explain ${request}: the request was never admitted, so that it has no hits or misses`);
+  throw new InputError(
+    `--explain ${request}: the request was never admitted (refused, or the run ended before), so that it has no hits or misses`,
+  );
 }

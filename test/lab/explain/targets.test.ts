@@ -84,7 +84,12 @@ test("the histograms are saved as a table, and the event log only if it is wante
 });
 
 test("without an index nothing is stored, and the texts say so", async () => {
-  const { report } = await replay(input(["AB", "AB"]), { index: "none", explain: [1], residency: true });
+  const { report } = await replay(input(["AB", "AB"]), {
+    index: "none",
+    blocks: { blocks: 4 },
+    explain: [1],
+    residency: true,
+  });
   const { evicted } = report.cache.missTokens;
   expect(report.explain!.missedTokens.notStored).toBe(evicted);
   expect(residencyText(report.residency!)).toBe("No block was stored.");
