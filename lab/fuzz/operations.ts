@@ -15,7 +15,7 @@ interface Draft {
 }
 
 export const operationNames: readonly OperationName[] = [
-  ...(["evict", "reset", "pin", "pin", "unpin", "delete"] as const),
+  ...(["evict", "reset", "pin", "pin", "pin", "pin", "pin", "pin", "unpin", "unpin", "unpin", "delete"] as const),
   ...(["pause", "resume", "close", "expect", "keep", "drop"] as const),
 ];
 

@@ -111,6 +111,7 @@ function traceOf({ unitTokens, hasNamespaces, turns, hasSignals, drafts }: Draft
   const builder = new TraceBuilder(unitTokens);
   const ids = new Map<string, number>();
   const sessions = new Map<number, number>();
+  const tools = new Map<number, number>();
   const prompts: number[][] = [];
   const histories: number[][] = [];
   let arrivalNs = 0;
@@ -136,22 +137,23 @@ function traceOf({ unitTokens, hasNamespaces, turns, hasSignals, drafts }: Draft
       ...(unitTokens === 1 && { generatedKeys: output }),
       ...(session > 0 && { session }),
       ...(hasNamespaces && { namespace }),
-      ...(hasSignals && signalColumns(one.signals)),
+      ...(hasSignals && signalColumns(one.signals, numbered(tools, one.signals.tool))),
       ...(turns && { parent: one.isTurn && row > 0 ? from % row : -1 }),
     });
   });
   return builder.take();
 }
 
-const signalColumns = ({ nextUseMs, keepMs, ...others }: Signals): Partial<TraceRow> => ({
+const signalColumns = ({ nextUseMs, keepMs, ...others }: Signals, tool: number): Partial<TraceRow> => ({
   ...others,
+  tool,
   nextUseNs: nextUseMs * millisecond,
   keepNs: keepMs * millisecond,
 });
 
-/** Sessions are numbered from 1 in the order of their first requests, as by trace readers; 0 is no session. */
-function numbered(known: Map<number, number>, session: number): number {
-  if (session === 0) return 0;
-  if (!known.has(session)) known.set(session, known.size + 1);
-  return known.get(session)!;
+/** Sessions and tools are numbered from 1 in the order of their first requests, as by trace readers; 0 is none. */
+function numbered(known: Map<number, number>, drawn: number): number {
+  if (drawn === 0) return 0;
+  if (!known.has(drawn)) known.set(drawn, known.size + 1);
+  return known.get(drawn)!;
 }

@@ -75,7 +75,7 @@ function lines(trace: Trace): string {
       retention_ns: row.retentionNs,
       namespace: row.namespace,
       marked_tokens: row.markedTokens,
-      tool: row.tool === 0 ? undefined : row.tool,
+      tool: row.tool === 0 ? null : row.tool,
       next_use_ns: row.nextUseNs,
       next_use_steps: row.nextUseSteps,
       keep_ns: row.keepNs,

@@ -104,18 +104,24 @@ function withDefaults(row: TraceRow): TraceRow {
   return { ...row, ...Object.fromEntries(names.map((name) => [name, defaultRow[name]])) };
 }
 
-/** The rows as a trace reader returns them: content ids and sessions are numbered by first occurrence. */
+/** The rows as a trace reader returns them: content ids, sessions and tools are numbered by first occurrence. */
 function traceOf({ unitTokens }: Trace, rows: readonly TraceRow[]): Trace {
   const builder = new TraceBuilder(unitTokens);
   const ids = new Map<number, number>();
   const sessions = new Map<number, number>();
+  const tools = new Map<number, number>();
   const numbered = (numbers: Map<number, number>, id: number, first: number) => {
     if (!numbers.has(id)) numbers.set(id, numbers.size + first);
     return numbers.get(id)!;
   };
-  for (const { session = 0, ...row } of rows) {
+  for (const { session = 0, tool = 0, ...row } of rows) {
     const keys = unitTokens === 1 ? row.keys : Array.from(row.keys, (id) => numbered(ids, id, 0));
-    builder.add({ ...row, keys, ...(session > 0 && { session: numbered(sessions, session, 1) }) });
+    builder.add({
+      ...row,
+      keys,
+      ...(session > 0 && { session: numbered(sessions, session, 1) }),
+      ...(tool > 0 && { tool: numbered(tools, tool, 1) }),
+    });
   }
   return builder.take();
 }

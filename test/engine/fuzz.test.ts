@@ -35,7 +35,7 @@ afterAll(async () => {
 const parts: FuzzParts = { ...allPlugins, presets: presetRegistry.all };
 
 test("simulator and engine make the same decisions in random cases, which contain every kind of decision", async () => {
-  const { cases, refused, decisions, finding } = await search(simEngine(engines), parts, { cases: 80, seed: 1 });
+  const { cases, refused, decisions, finding } = await search(simEngine(engines), parts, { cases: 80, seed: 3 });
   expect(finding).toBeUndefined();
   expect(cases + refused).toBe(80);
   expect(cases).toBeGreaterThan(70);

@@ -195,6 +195,7 @@ describe("a history has the block states that reading the log from its beginning
           if (row % 11 === 10) reset(cache, 0);
           if (row % 2 === 0 || row === 0) return;
           const request = new Request(row - 1, trace, row - 1, columns);
+          cache.sessions.keep(request, 1e9, 0);
           request.id = -2 - row;
           const prefix = new Sequence(request);
           if (pin(cache, prefix, 0) === "pinned") pins.push(prefix);

@@ -30,6 +30,7 @@ function everyKind(): EventLog {
   log.send(77, 78, 79, 80);
   log.receive(81, 82, 83, 84);
   log.trim(85, 86, 87, 88);
+  log.signal(89, 90, 91, "expect");
   return log;
 }
 
@@ -58,6 +59,7 @@ test("the columns `key` and `value` are decoded to fields named by their meaning
   expect(log.eventAt(9)).toMatchObject({ name: "duplicate", block: 42, keptBlock: 43, place: 44 });
   expect(log.eventAt(10)).toMatchObject({ name: "release", block: 47, keptCached: true });
   expect(log.eventAt(14)).toMatchObject({ name: "drop", content: 58, endToken: 59 });
+  expect(log.eventAt(23)).toMatchObject({ name: "signal", request: 90, session: 91, signal: "expect" });
 });
 
 test("events of a part of a log are read into one record", () => {
@@ -70,11 +72,12 @@ test("events of a part of a log are read into one record", () => {
   }
   expect(names).toEqual(["evict", "allocate", "copy"]);
   expect(records.size).toBe(1);
-  expect([...log.events(23)]).toEqual([]);
+  expect([...log.events(24)]).toEqual([]);
 });
 
 test.each([
-  [23, 0, 0, "its kind is 23, expected 0 to 22"],
+  [24, 0, 0, "its kind is 24, expected 0 to 23"],
+  [23, 0, 6, "its signal is 6, expected 0 to 5"],
   [3, 0, 7, "its reason is 7, expected 0 to 6"],
   [8, 0.5, 0, "content is 0.5, expected a whole number"],
 ])("a row of kind %i, key %f and value %i cannot be decoded", (kind, key, value, problem) => {
