@@ -3,4 +3,5 @@ import { checkAddressSpace } from "./address-space.ts";
 
 checkAddressSpace();
 // Everything else is loaded only then, because loading it without enough address space ends Node with a stack trace.
-await import("./program.ts");
+const { main } = await import("./program.ts");
+await main(process.argv.slice(2));

@@ -87,15 +87,15 @@ function returnToCaller(): void {
 /** Ends when the reader of the output closes it (`| head`); any other output error is reported. */
 function endWithReader(): void {
   process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-    endSoon(error.code === "EPIPE" ? 0 : fail(outputError(error)));
+    endSoon(error.code === "EPIPE" ? 0 : complain(outputError(error).message, Exit.noOutput));
   });
   process.stderr.on("error", () => exitNow());
 }
 
-function fail(error: unknown): number {
+function fail(error: unknown, words: readonly string[]): number {
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return 0;
-    if (error.code === "commander.help") return complain(missingCommand(process.argv.slice(2)), Exit.badInput);
+    if (error.code === "commander.help") return complain(missingCommand(words), Exit.badInput);
     const message = error.message.replace(/^error: /, "");
     const hint = error.code === "commander.unknownCommand" && !message.includes("Did you mean");
     return complain(hint ? `${message}; kvlab --help lists all` : message, Exit.badInput);
@@ -121,18 +121,26 @@ function missingCommand(words: readonly string[]): string {
   return `there is no command "${[...words.slice(0, at), words[at + 1]].join(" ")}"; ${before} --help lists them`;
 }
 
-setPluginHost(commandLineHost);
-watchSignals();
-endWithReader();
-try {
-  returnToCaller();
-  const kvlab = program();
-  if (process.argv.length === 2) kvlab.outputHelp();
-  else await kvlab.parseAsync();
-} catch (error) {
-  process.exitCode = fail(error);
+/** Runs a command. Its exit code is in `process.exitCode`, and undefined after success. */
+export async function runCommand(words: readonly string[]): Promise<void> {
+  try {
+    const kvlab = program();
+    if (words.length === 0) kvlab.outputHelp();
+    else await kvlab.parseAsync(words, { from: "user" });
+  } catch (error) {
+    process.exitCode = fail(error, words);
+  }
 }
-if (userCodeRuns()) {
-  await printed();
-  exitNow();
+
+/** Runs a command in a process of its own. */
+export async function main(words: readonly string[]): Promise<void> {
+  setPluginHost(commandLineHost);
+  watchSignals();
+  endWithReader();
+  returnToCaller();
+  await runCommand(words);
+  if (userCodeRuns()) {
+    await printed();
+    exitNow();
+  }
 }

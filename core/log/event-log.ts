@@ -4,7 +4,7 @@ import type { Nanos } from "../trace/trace.ts";
 import { EventRecord } from "./event-record.ts";
 import { EventKind, eventNames, type LogEvent } from "./events.ts";
 
-const initialRows = 1 << 12;
+const initialRows = 1 << 8;
 
 /** The columns of a log, of equal length. */
 export type EventColumns = ReturnType<EventLog["columns"]>;

@@ -94,6 +94,8 @@ export interface ContentIdsOptions {
   readonly keepContents?: boolean;
 }
 
+/** A power of two; columns double. */
+const initialContents = 128;
 const noParent = 0xffff_ffff;
 /** Stands for the first output token that is not in the trace; above all token ids. */
 const firstUnknownToken = 2 ** 31;
@@ -111,12 +113,12 @@ export class ContentIds {
   readonly #hash: ChainHash;
   readonly #compare: boolean;
   readonly #keeps: boolean;
-  #parent = new Uint32Array(1024);
-  #length = new Uint16Array(1024);
-  #lanes = new Int32Array(4 * 1024);
+  #parent = new Uint32Array(initialContents);
+  #length = new Uint16Array(initialContents);
+  #lanes = new Int32Array(4 * initialContents);
   #tokens: Uint32Array;
   /** Open addressing: id + 1, 0 = empty; never more than half full. */
-  #slots = new Uint32Array(2048);
+  #slots = new Uint32Array(2 * initialContents);
   readonly #scratch = new Int32Array(4);
 
   constructor(options: ContentIdsOptions) {
@@ -124,7 +126,7 @@ export class ContentIds {
     this.#hash = options.hash ?? fourLanes;
     this.#compare = options.collision !== "trust";
     this.#keeps = this.#compare || options.keepContents === true;
-    this.#tokens = new Uint32Array(this.#keeps ? 1024 * options.blockKeys : 0);
+    this.#tokens = new Uint32Array(this.#keeps ? initialContents * options.blockKeys : 0);
   }
 
   /** The id of `tokens[from .. from + count)` after the prefix `parent` (undefined: at the start of `namespace`). */

@@ -162,6 +162,9 @@ const rowColumns = Object.keys(optionalColumns) as RowColumn[];
 
 const batchRequests = 8192;
 const batchKeys = 1 << 22;
+/** Small, because tests build many short traces; columns double. */
+const initialRows = 64;
+const initialKeys = 512;
 
 /** Appends rows to columns, without validation: readers validate. */
 export class TraceBuilder {
@@ -170,13 +173,13 @@ export class TraceBuilder {
   #distinctKeys: number;
   #keyCount = 0;
   #generatedCount = 0;
-  #arrivalNs = new Float64Array(1024);
-  #inputTokens = new Uint32Array(1024);
-  #outputTokens = new Uint32Array(1024);
-  #maxOutputTokens = new Uint32Array(1024);
-  #keyStart = new Float64Array(1025);
-  #keys: Uint32Array = new Uint32Array(1 << 14);
-  #generatedStart = new Float64Array(1025);
+  #arrivalNs = new Float64Array(initialRows);
+  #inputTokens = new Uint32Array(initialRows);
+  #outputTokens = new Uint32Array(initialRows);
+  #maxOutputTokens = new Uint32Array(initialRows);
+  #keyStart = new Float64Array(initialRows + 1);
+  #keys: Uint32Array = new Uint32Array(initialKeys);
+  #generatedStart = new Float64Array(initialRows + 1);
   #generatedKeys: Uint32Array | undefined;
   readonly #optional = new Map<RowColumn, Column>();
   readonly #lengthsOnly: boolean;
@@ -210,7 +213,7 @@ export class TraceBuilder {
     this.#keyStart[r + 1] = this.#keyCount;
     if (row.generatedKeys) {
       this.#generatedKeys = this.#append(
-        this.#generatedKeys ?? new Uint32Array(1 << 14),
+        this.#generatedKeys ?? new Uint32Array(initialKeys),
         this.#generatedCount,
         row.generatedKeys,
         row.generatedKeys.length,

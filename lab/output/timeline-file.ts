@@ -21,7 +21,8 @@ export class TimelineFile {
   readonly #keepsAll = userCodeRuns();
   #pieces: string[] = [];
   #length = 0;
-  #file: number;
+  /** Undefined while no temporary file is open. */
+  #file: number | undefined;
 
   private constructor(path: string, target: string) {
     this.#path = path;
@@ -46,10 +47,14 @@ export class TimelineFile {
     await pluginHost().withoutPluginCode(async () => {
       if (this.#keepsAll) this.#file = this.#open();
       this.#flush();
-      closeSync(this.#file);
       this.#system(() => renameSync(this.#temporary, this.#target));
-      unfinished.delete(this.#temporary);
+      this.#finish();
     });
+  }
+
+  /** Removes the file, unless it is complete. */
+  discard(): void {
+    if (this.#file !== undefined) this.#remove();
   }
 
   #add(text: string): void {
@@ -61,7 +66,7 @@ export class TimelineFile {
   #flush(): void {
     for (let from = 0; from < this.#pieces.length; from += 1000) {
       const text = this.#pieces.slice(from, from + 1000).join("");
-      this.#system(() => writeSync(this.#file, text));
+      this.#system(() => writeSync(this.#file!, text));
     }
     this.#pieces = [];
     this.#length = 0;
@@ -74,8 +79,13 @@ export class TimelineFile {
   }
 
   #remove(): void {
-    closeSync(this.#file);
     rmSync(this.#temporary);
+    this.#finish();
+  }
+
+  #finish(): void {
+    closeSync(this.#file!);
+    this.#file = undefined;
     unfinished.delete(this.#temporary);
   }
 

@@ -104,7 +104,12 @@ async function prepared<Result>(
     options.timeline === undefined
       ? undefined
       : await TimelineFile.open(options.timeline, [...filesOf(source), ...inputFiles(options)]);
-  return await run({ parts, operations, timeline });
+  try {
+    return await run({ parts, operations, timeline });
+  } catch (error) {
+    timeline?.discard();
+    throw error;
+  }
 }
 
 const filesOf = (source: TraceChoice): readonly string[] =>

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { parquetReadObjects } from "hyparquet";
 import { expect, test } from "vitest";
-import { ended, newFolder, start } from "./program.ts";
+import { ended, newFolder, start, startReporting, untilDoing } from "./program.ts";
 
 /** Long enough that it is not finished when the signal arrives. */
 const long = ["replay", "example", "--limit", "400", "--target", "cpu", "--blocks", "3000", "--threads", "1"];
@@ -176,10 +176,10 @@ test("a second signal ends the program in the middle of a step and leaves no fil
 
 test("an interrupted run of --repeat is not saved", async () => {
   const folder = newFolder();
-  const child = served(folder, [...long.map((each) => (each === "400" ? "40" : each)), "--repeat", "100000"]);
+  const args = [...long.map((each) => (each === "400" ? "40" : each)), "--repeat", "100000"];
+  const child = startReporting(folder, args, { XDG_CACHE_HOME: join(folder, "cache") });
   const end = ended(child);
-  while (!readdirSync(folder).includes("cache")) await sleep(20);
-  await sleep(4000);
+  await untilDoing(child, "serving");
   child.kill("SIGINT");
   expect(await end).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
   expect(readdirSync(folder)).toEqual(["cache"]);

@@ -1,10 +1,9 @@
 import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
 import { hasRecordedTraces, recordedTracePath } from "../support/recordings.ts";
-import { ended, json, kvlab, newFolder, refusal, start } from "./program.ts";
+import { ended, json, kvlab, newFolder, refusal, startReporting, untilDoing } from "./program.ts";
 
 const count = z.number().int().min(0);
 const field = z.number().int().min(-1);
@@ -248,9 +247,9 @@ describe.concurrent("compare --first-difference", () => {
 test("a signal ends it with exit code 130, one line and no files", async () => {
   const folder = newFolder();
   const sizes = Array.from({ length: 400 }, (_, i) => 40_000 + i).join(",");
-  const child = start(folder, compare("--rule", "duplicates=adopt,keep,swap", "--blocks", sizes));
+  const child = startReporting(folder, compare("--rule", "duplicates=adopt,keep,swap", "--blocks", sizes));
   const end = ended(child);
-  await sleep(1500);
+  await untilDoing(child, "comparing");
   child.kill("SIGINT");
   expect(await end).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
   expect(readdirSync(folder)).toEqual([]);

@@ -1,17 +1,18 @@
+import { once } from "node:events";
 import { closeSync, existsSync, mkdirSync, openSync, readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { ended, fromSource, newFolder, start } from "./program.ts";
+import { ended, fromSource, newFolder, start, startReporting, untilDoing } from "./program.ts";
 
 const long = ["replay", "--repeat", "100000"];
 
 describe("a signal ends the program with exit code 130, one line and no files", () => {
   test.each(["SIGINT", "SIGTERM"] as const)("%s during a replay", async (signal) => {
     const folder = newFolder();
-    const child = start(folder, long);
+    const child = startReporting(folder, long);
     const end = ended(child);
-    await sleep(1500);
+    await untilDoing(child, "replaying");
     child.kill(signal);
     expect(await end).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
     expect(readdirSync(folder)).toEqual([]);
@@ -31,17 +32,17 @@ describe("a signal ends the program with exit code 130, one line and no files", 
   test.each([
     [
       "policy that never returns",
-      "export default { create: () => ({ add() {}, remove() {}, victim() { for (;;); } }) };",
+      "export default { create: () => ({ add() {}, remove() {}, victim() { console.log(1); for (;;); } }) };",
     ],
-    ["file that loops forever", "for (;;);"],
+    ["file that loops forever", "console.log(1); for (;;);"],
   ])("by the system's default action with a %s", async (_, content) => {
     const folder = newFolder();
     writeFileSync(join(folder, "mine.ts"), content);
     const child = start(folder, ["replay", "--eviction", "./mine.ts"]);
     const end = ended(child);
-    await sleep(1500);
+    await once(child.stderr!, "data");
     child.kill("SIGINT");
-    expect(await end).toEqual({ code: null, stdout: "", stderr: "" });
+    expect(await end).toEqual({ code: null, stdout: "", stderr: "1\n" });
     expect(readdirSync(folder)).toEqual(["mine.ts"]);
   });
 

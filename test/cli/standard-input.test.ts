@@ -92,8 +92,8 @@ test("a signal ends the wait for standard input and leaves no temporary file", a
   const child = start(folder, ["replay", "-"]);
   const end = ended(child);
   child.stdin?.on("error", () => {});
-  child.stdin?.write(lines.slice(0, 200));
-  await sleep(1500);
+  // More than the pipe's capacity, so that it is written only when the program reads.
+  await new Promise((resolve) => child.stdin?.write("\n".repeat(1 << 20) + lines.slice(0, 200), resolve));
   child.kill("SIGINT");
   expect(await end).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
   expect(readdirSync(tmpdir()).filter((name) => name.startsWith(`kvlab-standard-input-${child.pid}`))).toEqual([]);

@@ -1,8 +1,7 @@
 import { readdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { ended, json, newFolder, start } from "./program.ts";
+import { ended, json, newFolder, startReporting, untilDoing } from "./program.ts";
 
 const sum = (values: readonly number[]) => values.reduce((a, b) => a + b, 0);
 
@@ -85,9 +84,10 @@ describe("a timeline", () => {
     writeFileSync(join(folder, "mine.ts"), `import { byScore } from "kvlab"; export default { ...byScore("depth") };`);
     // With an audit after every step the run takes minutes.
     const slow = "--audit --speed 100 --preset sglang --blocks 20000".split(" ");
-    const child = start(folder, ["replay", "--target", "sim", "--timeline", "t.json", "--eviction", eviction, ...slow]);
+    const args = ["replay", "--target", "sim", "--timeline", "t.json", "--eviction", eviction, ...slow];
+    const child = startReporting(folder, args);
     const end = ended(child);
-    await sleep(2500);
+    await untilDoing(child, "simulating");
     child.kill("SIGINT");
     expect((await end).stdout).toBe("");
     expect(child.exitCode ?? "signal").toBe(eviction === "lru" ? 130 : "signal");

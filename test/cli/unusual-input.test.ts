@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { gzipSync } from "node:zlib";
 import { describe, expect, test } from "vitest";
 import { repeatable } from "../../cli/input/repeated.ts";
-import { ended, kvlab, newFolder, refusal, start } from "./program.ts";
+import { ended, kvlab, newFolder, refusal, startReporting, untilDoing } from "./program.ts";
 
 const line = '{"timestamp": 0, "input_length": 1000, "output_length": 10, "hash_ids": [7, 8]}\n';
 const tooLong = "n".repeat(300);
@@ -75,9 +75,9 @@ describe.concurrent("an endless file is refused at once", () => {
 test("a signal stops reading a file between two of its requests", async () => {
   const blank = gzipSync(Buffer.alloc(200_000_000, "\n"));
   const folder = folderWith("t.gz", Buffer.concat([gzipSync(line), blank, blank, blank, blank, blank]));
-  const child = start(folder, ["replay", "t.gz", "--format", "mooncake"]);
+  const child = startReporting(folder, ["replay", "t.gz", "--format", "mooncake"]);
   const result = ended(child);
-  await new Promise((resolve) => setTimeout(resolve, 4000));
+  await untilDoing(child, "reading t");
   child.kill("SIGINT");
   expect(await result).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
 });

@@ -1,8 +1,7 @@
-import { existsSync, readdirSync, writeFileSync } from "node:fs";
+import { readdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import { describe, expect, test } from "vitest";
-import { ended, newFolder, refusal, start } from "./program.ts";
+import { ended, newFolder, refusal, start, startReporting, untilDoing } from "./program.ts";
 
 /** The model cache is in the folder of the test. */
 const verify = (folder: string, args: string) =>
@@ -101,11 +100,9 @@ test("times are compared with a cost model of designed steps, which run in turn 
 test("a signal ends all engines that take turns: exit code 130, one line, no files", async () => {
   const folder = newFolder();
   const args = "verify example --preset vllm --blocks 2000 --threads 1 --calibrate 1000".split(" ");
-  const child = start(folder, args, { XDG_CACHE_HOME: join(folder, "cache") });
+  const child = startReporting(folder, args, { XDG_CACHE_HOME: join(folder, "cache") });
   const end = ended(child);
-  await expect.poll(() => existsSync(join(folder, "cache"))).toBe(true);
-  // Until the engines serve requests.
-  await sleep(3000);
+  await untilDoing(child, "serving");
   child.kill("SIGINT");
   expect(await end).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
   expect(readdirSync(folder)).toEqual(["cache"]);

@@ -21,6 +21,7 @@ export const programFolder = () => join(root, "node_modules/.cache", `kvlab-test
 const entryPoints = [
   "index.ts",
   "cli/main.ts",
+  "cli/program.ts",
   "engine/cpu/starter.ts",
   "engine/cpu/worker.ts",
   "engine/cuda/worker.ts",
