@@ -93,7 +93,9 @@ let lastCommand: Promise<unknown> = Promise.resolve();
 /** Commands and options that need a process of their own: threads, plug-in code, servers, standard input. */
 const needsProcess = (args: readonly string[]) =>
   args.some((word) =>
-    /\.[cm]?[jt]s$|^(cpu|cuda|-|serve|dashboard|doctor|verify|generate|calibrate|init|check|completion|complete)$/.test(word),
+    /\.[cm]?[jt]s$|^(cpu|cuda|-|serve|dashboard|doctor|verify|generate|calibrate|init|check|completion|complete)$/.test(
+      word,
+    ),
   );
 
 /** The same as `ended(start(…))`, without the CPU time that the start of a process takes where none is needed. */
