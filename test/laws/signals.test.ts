@@ -1,14 +1,18 @@
 import { describe, expect, test, vi } from "vitest";
 import { ClientSessions } from "../../core/cache/client-sessions.ts";
 import { KvCache } from "../../core/cache/kv-cache.ts";
+import { EventLog } from "../../core/log/event-log.ts";
+import { sentenceOf } from "../../core/log/event-text.ts";
 import type { EvictionPlugin, Signal, SignalName } from "../../core/plugins/index.ts";
 import { linesOf } from "../../laws/log-lines.ts";
 import type { Trial } from "../../laws/trial.ts";
 import { evictionTrials } from "../../laws/trials.ts";
 import { evictionRegistry } from "../../policies/registry.ts";
+import { simulate } from "../../sim/simulation.ts";
 import { goldenTrace } from "../golden/golden-trace.ts";
 import { LiveCache } from "../support/live-cache.ts";
 import { replayed } from "../support/replays.ts";
+import { linearCost, simulationConfigOf, tracesOf } from "../support/simulated.ts";
 import { allPlugins, holds } from "./all-plugins.ts";
 import { broken, violationsWith } from "./hook-faults.ts";
 
@@ -152,4 +156,30 @@ test("signals about sessions that a cache does not have, or whose requests run, 
   expect(sessions.close(known, false, 0)).toBe("sent");
   expect(sessions.of(known)).toBeUndefined();
   expect(sessions.resume(known, 0)).toBe("no such session");
+});
+
+test("an event of a signal is a sentence with its session", () => {
+  const log = new EventLog();
+  log.signal(0, 7, 3, "pause");
+  log.signal(0, 8, 3, "resume");
+  log.signal(0, -1, 3, "drop");
+  log.signal(0, 9, 0, "keep");
+  const names = { content: String, blocks: String };
+  const sentences = Array.from(log.events(), (event) => sentenceOf({ event, users: undefined }, names));
+  expect(sentences).toEqual([
+    "request 7 pauses session 3 for a tool call",
+    "request 8 resumes session 3",
+    "a client closes session 3, whose entries may be dropped",
+    "request 9 requests that the cache keeps a prefix",
+  ]);
+});
+
+test("separate prefill and decode replicas are refused with a policy that receives signals", () => {
+  const [trace] = tracesOf([{ at: 0, prompt: [1, 2, 3], output: 2 }]);
+  const disaggregation = { prefillReplicas: 1, decodeReplicas: 1 };
+  const config = simulationConfigOf({ blocks: 20, cost: linearCost({ fixed: 10 }) });
+  const own = { ...config, eviction: sessionRefs, replicas: 2, disaggregation } as unknown as typeof config;
+  expect(() => simulate(trace, own)).toThrow(
+    "eviction policy session-refs uses signals about sessions, which separate prefill and decode replicas do not support",
+  );
 });

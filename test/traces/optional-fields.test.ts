@@ -72,6 +72,24 @@ describe.each(Object.entries(formats))("%s", (_, request) => {
     expect([...trace.maxOutputTokens]).toEqual([5, 1]);
   });
 
+  test("what clients state about their sessions is read, too", async () => {
+    const trace = await read([
+      request({ session_id: 1, tool: "bash", next_use_ns: 5, next_use_steps: 2 }),
+      request({ session_id: 1, tool: "edit", keep_ns: 6 }),
+      request({ session_id: 1, tool: "bash" }),
+      request({ session_id: 1, tool: null, session_end: 2 }),
+    ]);
+    const { tool, nextUseNs, nextUseSteps, keepNs, sessionEnd } = trace.optional;
+    expect([tool, nextUseNs, nextUseSteps, keepNs, sessionEnd].map((column) => [...column!])).toEqual([
+      [1, 2, 1, 0],
+      [5, 0, 0, 0],
+      [2, 0, 0, 0],
+      [0, 6, 0, 0],
+      [0, 0, 0, 2],
+    ]);
+    await expect(read([request({ session_end: 3 })])).rejects.toThrow(/session_end is 3, expected 0 \(it goes on\)/);
+  });
+
   test("an invalid field is refused in one line", async () => {
     await expect(read([request({ cache_salt: [] })])).rejects.toThrow(
       /:1: cache_salt is .*expected a string, an integer or null/,

@@ -53,6 +53,7 @@ test("sessions are merged by arrival, their ids are local, and sub-agents are se
   expect([...trace.optional.parent!]).toEqual([-1, -1, -1, 1, 0]);
   expect([...trace.optional.thinkNs!]).toEqual([0, 0, 0, 0, 0.5e9]);
   expect([...trace.optional.category!]).toEqual([0, 0, 1, 0, 0]);
+  expect(trace.optional.tool).toBeUndefined();
 });
 
 test("ids may be lists instead of ranges, also very large ones", async () => {
