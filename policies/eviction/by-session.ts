@@ -4,6 +4,7 @@ import type {
   EntryId,
   EvictionContext,
   EvictionPolicy,
+  RemovalReason,
   RequestView,
   SessionView,
   Signal,
@@ -11,6 +12,8 @@ import type {
 import type { Nanos } from "../../core/trace/trace.ts";
 import { ContentScores, noScore } from "./content-scores.ts";
 import { EntryHeap } from "./entry-heap.ts";
+import { RecencyPlaces } from "./places.ts";
+import { ScoreHeap } from "./score-heap.ts";
 
 const none = -1;
 
@@ -48,33 +51,27 @@ export abstract class BySession implements EvictionPolicy {
   readonly #droppedContents = new Set<number>();
   /** By content: one of the evictable entries that end with it. */
   #firstOf = new Int32Array(1 << 10).fill(none);
-  // By evictable entry: content, score, number in the order of `add`, neighbours in the list of its content.
+  // By evictable entry: content, recency, neighbours in the list of its content.
   readonly #content: Uint32Array;
-  readonly #score: Float64Array;
-  readonly #order: Float64Array;
+  readonly #recency: Float64Array;
   readonly #next: Int32Array;
   readonly #previous: Int32Array;
-  readonly #evictable: EntryHeap;
+  readonly #evictable: ScoreHeap;
+  readonly #uses: RecencyPlaces;
   /** Evictable entries that expire. */
   readonly #dropped: EntryHeap;
-  #added = 0;
 
   constructor(context: EvictionContext) {
     this.context = context;
-    const { lastAccess, key } = context.columns;
-    const entries = key.length;
+    const entries = context.columns.key.length;
     this.#content = new Uint32Array(entries);
     this.#next = new Int32Array(entries);
     this.#previous = new Int32Array(entries);
-    const score = new Float64Array(entries);
-    const order = new Float64Array(entries);
-    this.#score = score;
-    this.#order = order;
-    const isOlder = (a: EntryId, b: EntryId) =>
-      lastAccess[a] === lastAccess[b] ? order[a] < order[b] : lastAccess[a] < lastAccess[b];
-    const isBefore = (a: EntryId, b: EntryId) => (score[a] === score[b] ? isOlder(a, b) : score[a] < score[b]);
-    this.#evictable = new EntryHeap(entries, isBefore);
-    this.#dropped = new EntryHeap(entries, isOlder);
+    const recency = new Float64Array(entries);
+    this.#recency = recency;
+    this.#uses = new RecencyPlaces(context);
+    this.#evictable = new ScoreHeap(entries);
+    this.#dropped = new EntryHeap(entries, (a, b) => recency[a] < recency[b]);
   }
 
   /** The session's score when it begins. */
@@ -117,7 +114,7 @@ export abstract class BySession implements EvictionPolicy {
 
   /** Output tokens belong to the session as well. */
   published(entry: EntryId, request: RequestView): void {
-    if (this.scoredBlocks(request) < request.promptBlocks) return;
+    if (request.session === 0 || this.scoredBlocks(request) < request.promptBlocks) return;
     const session = this.context.sessions.of(request);
     if (session !== undefined) this.#use(this.#groupOf(session), this.context.columns.key[entry]);
   }
@@ -134,7 +131,7 @@ export abstract class BySession implements EvictionPolicy {
     const content = this.context.columns.key[entry];
     this.#expectContent(content);
     this.#content[entry] = content;
-    this.#order[entry] = this.#added++;
+    this.#recency[entry] = this.#uses.released(entry);
     const first = this.#firstOf[content];
     this.#next[entry] = first;
     this.#previous[entry] = none;
@@ -143,8 +140,10 @@ export abstract class BySession implements EvictionPolicy {
     this.#addToHeap(entry, content);
   }
 
-  remove(entry: EntryId): void {
-    (this.#dropped.has(entry) ? this.#dropped : this.#evictable).remove(entry);
+  remove(entry: EntryId, why: RemovalReason): void {
+    if (this.#dropped.has(entry)) this.#dropped.remove(entry);
+    else if (why === "referenced") this.#evictable.block(entry);
+    else this.#evictable.remove(entry);
     const next = this.#next[entry];
     const previous = this.#previous[entry];
     if (next !== none) this.#previous[next] = previous;
@@ -154,7 +153,7 @@ export abstract class BySession implements EvictionPolicy {
 
   victim(): EntryId | undefined {
     this.#endScores(this.context.clock.now);
-    return this.#dropped.first ?? this.#evictable.first;
+    return this.#dropped.first ?? this.#evictable.first();
   }
 
   nextToExpire(): EntryId | undefined {
@@ -241,14 +240,18 @@ export abstract class BySession implements EvictionPolicy {
   /** The score of the content has changed. */
   #update(content: number): void {
     for (let entry = this.#firstOf[content]; entry !== none; entry = this.#next[entry]) {
-      (this.#dropped.has(entry) ? this.#dropped : this.#evictable).remove(entry);
+      if (this.#dropped.has(entry)) this.#dropped.remove(entry);
       this.#addToHeap(entry, content);
     }
   }
 
   #addToHeap(entry: EntryId, content: number): void {
-    this.#score[entry] = this.#scores.of(content);
-    (this.#droppedContents.has(content) ? this.#dropped : this.#evictable).add(entry);
+    if (this.#droppedContents.size > 0 && this.#droppedContents.has(content)) {
+      this.#evictable.remove(entry);
+      this.#dropped.add(entry);
+    } else {
+      this.#evictable.add(entry, this.#scores.of(content), this.#recency[entry]);
+    }
   }
 
   #expectContent(content: number): void {
