@@ -14,6 +14,7 @@ export type { BlockColumns } from "./core/trace/content.ts";
 export { type OptionalColumns, type Trace, TraceBuilder, type TraceRow, type TraceSource } from "./core/trace/trace.ts";
 export type { WeightBits } from "./engine/backend.ts";
 export type { TextCodec } from "./engine/model/tokenizer.ts";
+export type { BoundAtSize, OfflineBoundOptions } from "./lab/bound/offline-bound.ts";
 export type { Calibrated, CalibrateOptions } from "./lab/calibrate/calibrate.ts";
 export type { CalibrateProfileOptions, ProfileDocument } from "./lab/calibrate/calibrate-profile.ts";
 export type { Checked, CheckOptions } from "./lab/check/check.ts";
@@ -82,6 +83,7 @@ export {
   listPlugins,
   listProfiles,
   listPublicTraces,
+  offlineBounds,
   openTrace,
   replay,
   runConformance,
@@ -91,6 +93,7 @@ export {
   traceStats,
   verify,
 } from "./lab/library.ts";
+export type { Metric, OfflineBound, Ratios } from "./lab/output/hit-ratios.ts";
 export type { RunReport } from "./lab/output/report.ts";
 export type { ListedPlugin, ListedPreset, ListedRule, PluginList } from "./lab/plugin-list.ts";
 export type { ProfileFolder } from "./lab/profiles/catalogue.ts";

@@ -67,10 +67,10 @@ Examples:
   kvlab compare trace.jsonl --target sim --preset vllm,sglang --rate 2,4,8
   kvlab compare trace.jsonl --target ${defaultBackend.name} --model ./llama --preset vllm,sglang
 
-The offline optimum and the unlimited cache are always shown, and a proven bound,
-which no eviction policy exceeds. "gap closed" is the share of the gap between lru
-and that bound that a policy closes, all with the same other options; lru is run
-for it if it is not in the list.
+The offline optimum and the unlimited cache are always shown, and a proven
+bound, which no eviction policy exceeds. "gap closed" is the share of the gap
+between lru and that bound that a policy closes, with the same other options;
+lru is run for it if it is not in the list.
 
 Where presets have different block sizes, all get the same capacity in tokens:
 --blocks counts blocks of --block-size tokens (default: the trace's unit or 16).
@@ -81,8 +81,8 @@ decisions are identical, 1 if not.
 
 With --target sim or ${backendNames.join(" or ")} the table has one row per combination:
 hit ratio, latency and throughput. It has no bounds: these hold only if requests
-do not overlap. The default of --blocks is then the memory of the GPU, or 10 % of
-the distinct blocks for an engine.`;
+do not overlap. The default of --blocks is then the memory of the GPU, or 10 %
+of the distinct blocks for an engine.`;
 
 export function addCompare(program: Command): void {
   const command = program

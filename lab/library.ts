@@ -1,5 +1,6 @@
 // The functions of the package. Each loads its modules when it is called, so that importing the package takes little time.
 
+import type { BoundAtSize, OfflineBoundOptions } from "./bound/offline-bound.ts";
 import type { Calibrated, CalibrateOptions } from "./calibrate/calibrate.ts";
 import type { CalibrateProfileOptions, ProfileDocument } from "./calibrate/calibrate-profile.ts";
 import type { Checked, CheckOptions } from "./check/check.ts";
@@ -73,6 +74,16 @@ export async function serveTrace(trace: TraceChoice, options?: ServeOptions): Pr
  */
 export async function compare(trace: TraceChoice, options?: CompareOptions): Promise<ReplayComparison> {
   return (await import("./compare/compare.ts")).compareReplays(trace, options);
+}
+
+/**
+ * Bounds the hit ratios that any eviction policy can have in a clock-free replay, at several cache sizes, without a run
+ * (docs/bounds.md). `kvlab compare` states the same bounds for its runs.
+ *
+ * @throws InputError, TraceError, Interrupted
+ */
+export async function offlineBounds(trace: TraceChoice, options?: OfflineBoundOptions): Promise<BoundAtSize[]> {
+  return (await import("./bound/offline-bound.ts")).boundsOf(trace, options);
 }
 
 /**

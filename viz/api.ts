@@ -30,6 +30,8 @@ export interface RunRow {
   readonly capacityTokens: number | null;
   /** By each definition of the report. */
   readonly hitRatio: Readonly<Record<string, number>>;
+  /** By definition: the share of the gap between lru and the proven bound that is closed; null if there is none. Only in comparisons. */
+  readonly gapClosed?: Readonly<Record<string, number | null>>;
   /** Refused requests, if there are any. */
   readonly refused?: number;
   /** Only for runs with a clock. */

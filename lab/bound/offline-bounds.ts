@@ -37,6 +37,12 @@ export class RefusalsSink implements RunSink {
   }
 }
 
+/** The cache of a run whose hit ratios are bounded. */
+type CacheOfRun = Pick<RunConfig, "index" | "rules" | "blockTokens" | "blocks" | "warmup">;
+
+/** The denominators of the hit ratios. */
+export type LookupCounts = Pick<Counters, "lookups" | "lookupBlocks" | "lookupTokens" | "fullLookupBlocks">;
+
 /** Computes the bounds of a trace's runs, each once for all configurations that it bounds. */
 export class OfflineBounds {
   readonly #shared: SharedBlocks;
@@ -53,11 +59,14 @@ export class OfflineBounds {
     this.#signal = signal;
   }
 
-  /** The bounds of hit ratios for a run, and the best solutions found. `refused`: the requests that the run refused. */
+  /**
+   * The bounds of a run's hit ratios, and the best solutions found. `refused`: the requests that the run refused; by default those
+   * that do not fit.
+   */
   async of(
-    config: RunConfig,
-    counters: Counters,
-    refused: ReadonlySet<number>,
+    config: CacheOfRun,
+    counters: LookupCounts,
+    refused: ReadonlySet<number> = new Set(),
   ): Promise<Record<"hitRatio" | "reached", Ratios>> {
     const hitRatio: Ratios = {};
     const reached: Ratios = {};
@@ -70,7 +79,7 @@ export class OfflineBounds {
     return { hitRatio, reached };
   }
 
-  async #boundOf(metric: Metric, config: RunConfig, refused: ReadonlySet<number>): Promise<PackingBound> {
+  async #boundOf(metric: Metric, config: CacheOfRun, refused: ReadonlySet<number>): Promise<PackingBound> {
     let bounds = await this.#boundsOf(metric, config, undefined);
     // Every run refuses the requests that do not fit. Where one refuses others, they may have occupied no block.
     if (refused.size > bounds.tooLong) bounds = await this.#boundsOf(metric, config, refused);
@@ -81,7 +90,7 @@ export class OfflineBounds {
     return known;
   }
 
-  async #boundsOf(metric: Metric, config: RunConfig, refused: ReadonlySet<number> | undefined): Promise<HitBounds> {
+  async #boundsOf(metric: Metric, config: CacheOfRun, refused: ReadonlySet<number> | undefined): Promise<HitBounds> {
     const { blocks, blockTokens, warmup } = config;
     assert(blocks !== undefined, "an unlimited cache has no bound");
     const rules = rulesFor(config.index, config.rules);
@@ -103,7 +112,7 @@ export class OfflineBounds {
 }
 
 /** The denominator of a hit ratio. */
-export function wholeOf(metric: Metric, counters: Counters): number {
+export function wholeOf(metric: Metric, counters: LookupCounts): number {
   if (metric === "token") return counters.lookupTokens;
   if (metric === "fullBlock") return counters.fullLookupBlocks;
   return metric === "block" || metric === "anyResidentBlock" ? counters.lookupBlocks : counters.lookups;

@@ -9,6 +9,7 @@ export const metrics = [
   "fullBlock",
   "anyResidentBlock",
 ] as const satisfies readonly (keyof ReturnType<typeof cacheReport>["hitRatio"])[];
+/** The name of a hit ratio of a report. */
 export type Metric = (typeof metrics)[number];
 
 /** Hit ratios by metric. */

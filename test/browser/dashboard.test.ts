@@ -14,6 +14,7 @@ interface Report {
     readonly hitTokens: number;
     readonly evictedBlocks: number;
   };
+  readonly offlineBound: { readonly gapClosed: Record<string, number> };
   readonly latency: Record<string, { readonly p50: number; readonly p99: number }>;
   readonly throughput: { readonly requestsPerS: number };
   readonly command: string;
@@ -208,7 +209,10 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
       const [lru, fifo] = [idOf("lru", blocks), idOf("fifo", blocks)].map((id) => reportOf(id).cache.hitRatio["token"]);
       const points = (fifo - lru) * 100;
       const text = `${points < 0 ? "−" : "+"}${Math.abs(points).toFixed(2)} points`;
-      expect(await differences.locator("tr", { hasText: `fifo · ${blocks} blocks` }).textContent()).toContain(text);
+      const row = await differences.locator("tr", { hasText: `fifo · ${blocks} blocks` }).textContent();
+      expect(row).toContain(text);
+      const gap = reportOf(idOf("fifo", blocks)).offlineBound.gapClosed["token"] * 100;
+      expect(row).toContain(`${gap < 0 ? "−" : ""}${Math.abs(gap).toFixed(2)}%`);
     }
     expect(await differences.locator("tbody tr").count()).toBe(4);
   });

@@ -10,6 +10,7 @@ import {
   firstDifference,
   InputError,
   Interrupted,
+  offlineBounds,
   openTrace,
   type Progress,
   replay,
@@ -60,6 +61,23 @@ describe("the report of a function is that of the command's --json", () => {
     const { report } = await compare(input, { eviction: ["lru", "fifo"], blocks: [{ share: 0.1 }] });
     const args = "--eviction lru,fifo --blocks 10%".split(" ");
     expect(comparable(report)).toEqual(comparable(await json(newFolder(), ["compare", ...example, ...args])));
+  });
+
+  test("offlineBounds has the bounds of a comparison", async () => {
+    const metrics = ["block", "token", "requestMeanToken", "fullBlock"] as const;
+    const rules = { partial: "copy", "cache-generated": "true" } as const;
+    const index = "block-trie";
+    const { report } = await compare(input, {
+      ...{ index: [index], eviction: ["fifo"], blocks: [{ blocks: 300 }], metric: "requestMeanToken" },
+      ...{ rules: { partial: ["copy"], "cache-generated": ["true"] }, warmup: 5 },
+    });
+    const [bounds] = await offlineBounds(input, { index, rules, blocks: [{ blocks: 300 }], warmup: 5, metrics });
+    const { offlineBound, cache } = report.runs[0];
+    expect(bounds).toMatchObject({ blocks: 300, hitRatio: offlineBound!.hitRatio, reached: offlineBound!.reached });
+    const gap = offlineBound!.gapClosed.token!;
+    const { token } = offlineBound!.hitRatio;
+    expect(offlineBound!.lru.token! + gap * (token! - offlineBound!.lru.token!)).toBeCloseTo(cache.hitRatio.token, 12);
+    expect(report.runs.map(({ policy }) => policy.eviction)).toEqual(["fifo", "belady", "unbounded"]);
   });
 
   test("compareServed", async () => {

@@ -10,6 +10,12 @@ const distribution = z.looseObject({ p50: z.number(), p99: z.number() }).nullabl
 
 const name = z.string().max(1000);
 
+/** Values by definition of the hit ratio. */
+const byDefinition = <Value extends z.ZodType>(value: Value) =>
+  z
+    .custom((values) => Object.keys(Object(values)).length <= 100, { error: "has over 100 definitions" })
+    .pipe(z.record(name, value));
+
 /** The fields of a report (schema run/1) that the list needs, of limited length. */
 const listed = z.looseObject({
   schema: z.literal("run/1"),
@@ -29,11 +35,10 @@ const listed = z.looseObject({
   }),
   target: targetName,
   cache: z.looseObject({
-    hitRatio: z
-      .custom((ratios) => Object.keys(Object(ratios)).length <= 100, { error: "has over 100 definitions" })
-      .pipe(z.record(name, z.number().min(0).max(1).nullable())),
+    hitRatio: byDefinition(z.number().min(0).max(1).nullable()),
     refusedRequests: z.int().nonnegative().optional(),
   }),
+  offlineBound: z.looseObject({ gapClosed: byDefinition(z.number().nullable()) }).optional(),
   latency: z.looseObject({ ttftMs: distribution, e2eMs: distribution }).nullable(),
   throughput: z.looseObject({ requestsPerS: z.number() }).nullable(),
   interrupted: z.looseObject({}).optional(),
@@ -184,7 +189,7 @@ function isDeeper(json: string, most: number): boolean {
 }
 
 function rowOf(id: string, report: Listed, savedAtMs: number): RunRow {
-  const { trace, policy, target, cache, latency, throughput, interrupted } = report;
+  const { trace, policy, target, cache, offlineBound, latency, throughput, interrupted } = report;
   const { preset, index, eviction, allocator, scheduler, blocks, blockTokens } = policy;
   const ratios = Object.entries(cache.hitRatio).filter((entry): entry is [string, number] => entry[1] !== null);
   return {
@@ -192,6 +197,7 @@ function rowOf(id: string, report: Listed, savedAtMs: number): RunRow {
     ...{ preset, index, eviction, allocator, scheduler, blocks, blockTokens },
     capacityTokens: blocks === null ? null : blocks * blockTokens,
     hitRatio: Object.fromEntries(ratios),
+    ...(offlineBound && { gapClosed: offlineBound.gapClosed }),
     ...(cache.refusedRequests && { refused: cache.refusedRequests }),
     ...(throughput && { requestsPerS: throughput.requestsPerS }),
     ...(latency?.ttftMs && { ttftMsP50: latency.ttftMs.p50, ttftMsP99: latency.ttftMs.p99 }),

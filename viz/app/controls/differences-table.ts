@@ -115,6 +115,7 @@ export function differencesTable(first: Comparison, { params }: ViewContext, met
         show: ({ capacityTokens }) => (capacityTokens === null ? "unlimited" : approximate(capacityTokens)),
       },
       ...metrics.flatMap((metric) => columnsOf(metric, baseOf)),
+      ...gapColumn(first, metricOf),
       {
         name: "requests",
         label: "Requests",
@@ -150,6 +151,24 @@ export function differencesTable(first: Comparison, { params }: ViewContext, met
   );
   return { element: h("section", { class: "card" }, head, table.element), show };
 }
+
+/** The share of the gap between lru and the proven bound that the policy closes, if a run has it. */
+const gapColumn = ({ rows }: Comparison, metricOf: () => string): Column<RunRow>[] =>
+  rows.some(({ gapClosed }) => gapClosed !== undefined)
+    ? [
+        {
+          name: "gap",
+          label: "Gap closed",
+          csvLabel: "Gap between lru and the bound closed",
+          value: ({ gapClosed }) => gapClosed?.[metricOf()],
+          show: ({ gapClosed }) => share(gapClosed?.[metricOf()]),
+          numeric: true,
+        },
+      ]
+    : [];
+
+const share = (value: number | null | undefined): string =>
+  value === undefined || value === null ? "–" : percent(value);
 
 /** Refused requests, if a run has any. */
 const refusedColumn = ({ rows }: Comparison): Column<RunRow>[] =>
