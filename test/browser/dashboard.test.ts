@@ -340,7 +340,7 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     expect(header).toMatch(
       /^Run,"Cache size, tokens",Hit ratio,Hit ratio vs\. baseline,Requests\/s,.*,"TTFT p50, ms",/,
     );
-    expect(new Set(header.match(/"[^"]*"|[^,]+/g)).size).toBe(13);
+    expect(new Set(header.match(/"[^"]*"|[^,]+/g)).size).toBe(14);
     expect(rows).toHaveLength(12);
   });
 
