@@ -1,5 +1,5 @@
 import { InputError, InvariantError } from "../core/errors.ts";
-import type { EvictionPlugin, EvictionPolicy, IndexPlugin, PrefixIndex } from "../core/plugins/index.ts";
+import type { EvictionPlugin, EvictionPolicy, IndexPlugin, PrefixIndex, Signal } from "../core/plugins/index.ts";
 import { callsReturn, victimIsEvictable } from "./contract-laws.ts";
 import { LawBroken } from "./law.ts";
 
@@ -64,7 +64,7 @@ export class CallLog {
 
 const required = ["add", "remove", "victim"] as const;
 const optional = [
-  ...(["published", "hit", "split", "resized", "prepare", "addMany"] as const),
+  ...(["published", "hit", "split", "resized", "prepare", "addMany", "signal"] as const),
   ...(["nextToExpire", "expiresAt"] as const),
 ] as const;
 
@@ -123,6 +123,7 @@ export function recordedPolicy(plugin: EvictionPlugin, log: CallLog): EvictionPl
 function shownArgs(method: (typeof optional)[number], args: readonly unknown[]): readonly unknown[] {
   if (method === "addMany") return [...(args[0] as Int32Array).subarray(0, args[1] as number)];
   if (method === "prepare") return [];
+  if (method === "signal") return [(args[0] as Signal).name, args[1]];
   return args.filter((arg) => typeof arg === "number");
 }
 

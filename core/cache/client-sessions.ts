@@ -57,7 +57,12 @@ export class ClientSessions implements SessionViews {
     return this.#policy !== undefined;
   }
 
-  of({ namespace, session }: Pick<Request, "namespace" | "session">): Session | undefined {
+  /** Undefined if no policy receives signals: the sessions that are recorded for the log must not change decisions. */
+  of(request: Pick<Request, "namespace" | "session">): Session | undefined {
+    return this.haveListener ? this.#recorded(request) : undefined;
+  }
+
+  #recorded({ namespace, session }: Pick<Request, "namespace" | "session">): Session | undefined {
     return session === 0 ? undefined : this.#sessions.get(keyOf(namespace, session));
   }
 
@@ -65,7 +70,7 @@ export class ClientSessions implements SessionViews {
   arrived(request: Request, now: Nanos): void {
     const { namespace, session: id } = request;
     if (id === 0) return;
-    let session = this.of(request);
+    let session = this.#recorded(request);
     if (session === undefined) this.#sessions.set(keyOf(namespace, id), (session = newSession(this.#count++)));
     session.requestCount++;
     const wasPaused = session.state === "paused";
@@ -80,7 +85,7 @@ export class ClientSessions implements SessionViews {
       const kept = markedTokens > 0 ? Math.floor(markedTokens / blocks.blockTokens) : promptBlocks;
       this.#keep(request, kept, request.id, now + request.keepNs, now);
     }
-    const session = this.of(request);
+    const session = this.#recorded(request);
     if (session === undefined) return;
     session.requestCount--;
     session.end = Math.max(session.end, request.sessionEnd);
@@ -136,7 +141,7 @@ export class ClientSessions implements SessionViews {
 
   #operate(like: Request, send: (session: Session) => boolean): SignalResult {
     if (!this.areUsed) return "ignored by the eviction policy";
-    const session = this.of(like);
+    const session = this.#recorded(like);
     if (session === undefined) return "no such session";
     if (!send(session)) return "in use";
     return this.haveListener ? "sent" : "ignored by the eviction policy";
@@ -168,7 +173,7 @@ export class ClientSessions implements SessionViews {
     signal.keyStart = request.keyStart;
     signal.blocks = blocks;
     signal.keepUntilNs = untilNs;
-    this.#send("keep", this.of(request), request, id, now);
+    this.#send("keep", this.#recorded(request), request, id, now);
     signal.keys = noKeys;
     signal.keyStart = signal.blocks = signal.keepUntilNs = 0;
   }

@@ -3,7 +3,8 @@ import { ClientSessions } from "../../core/cache/client-sessions.ts";
 import { KvCache } from "../../core/cache/kv-cache.ts";
 import { EventLog } from "../../core/log/event-log.ts";
 import { sentenceOf } from "../../core/log/event-text.ts";
-import type { EvictionPlugin, Signal, SignalName } from "../../core/plugins/index.ts";
+import type { EvictionPlugin, RequestView, Signal, SignalName } from "../../core/plugins/index.ts";
+import { checkPlugin } from "../../lab/check/check.ts";
 import { linesOf } from "../../laws/log-lines.ts";
 import type { Trial } from "../../laws/trial.ts";
 import { evictionTrials } from "../../laws/trials.ts";
@@ -137,6 +138,38 @@ test("a policy that ignores signals makes the decisions of one that does not rec
   const heard = logOf(signalled, ignoring);
   expect(decisions(heard)).toEqual(decisions(log));
   expect(heard.length).toBeGreaterThan(log.length + 100);
+});
+
+test.each([
+  ["with a log", true],
+  ["without a log", false],
+])("a policy without the hook has no view of sessions, %s", async (_, events) => {
+  const plain = await goldenTrace();
+  const session = new Uint32Array(plain.requestCount).fill(1);
+  let viewed = 0;
+  const eviction: EvictionPlugin = {
+    ...lru,
+    create(context) {
+      const begin = (request: RequestView) => {
+        viewed++;
+        expect(context.sessions.of(request)).toBeUndefined();
+      };
+      return Object.assign(lru.create(context), { begin });
+    },
+  };
+  replayed({ ...plain, optional: { ...plain.optional, session } }, { eviction, blocks: 1000, events });
+  expect(viewed).toBe(plain.requestCount);
+});
+
+test("kvlab check passes signals to the policy", async () => {
+  const received = new Set<SignalName>();
+  const eviction: EvictionPlugin = {
+    ...lru,
+    name: "receiving",
+    create: (context) => Object.assign(lru.create(context), { signal: ({ name }: Signal) => void received.add(name) }),
+  };
+  await checkPlugin(eviction, { runs: 20 });
+  expect([...received].sort()).toEqual(["close", "drop", "expect", "keep", "pause", "resume"]);
 });
 
 test("signals about sessions that a cache does not have, or whose requests run, have no effect", () => {
