@@ -151,11 +151,12 @@ export async function streamed(
     const input = await opened(source, options, allowed);
     return TraceStream.of(input.trace, input);
   }
-  const { limit, signal, note } = options;
+  const { limit, signal, note, progress } = options;
   const found = await sourceOf(typeof source === "string" ? [source] : source, options, signal);
   const { files, format, content } = found;
   const name = nameOf(found);
   if (content === "lengths" && !allowed.lengths) throw new InputError(lengthsOnly({ name, format, files }));
+  progress?.({ doing: `reading ${name}`, done: 0 });
   let noted = 0;
   const read = async function* () {
     try {

@@ -3,6 +3,7 @@ import { InputError } from "../../core/errors.ts";
 
 /** Options that may be given several times. */
 export const repeatable: ReadonlySet<string> = new Set([
+  "explain",
   "rule",
   "efficiency",
   "scheduler-option",
