@@ -164,7 +164,12 @@ function familyPanels(
     "Bands: least to largest value over both orders of a request's blocks and, for random policies, 5 seeds. Cut off far below LRU.";
   const clipped = (path: string, p: number) => path.replace("<path", `<path clip-path="url(#family${p})"`);
   const parts = [
-    text(20, top - 12, "Hit ratio less that of LRU, percentage points, by family", `font-size="13" font-weight="600"`),
+    text(
+      20,
+      top - 12,
+      "Hit ratio less that of LRU, percentage points, by family and capacity",
+      `font-size="13" font-weight="600"`,
+    ),
     text(20, height - 12, note, `font-size="11" fill="${grey}"`),
   ];
   families.forEach(({ name, policies }, p) => {
