@@ -110,7 +110,7 @@ export class CacheEntries implements IndexHost {
     const direct = this.#allocator.unordered === true && this.#log === undefined && !this.#singleQueue;
     if (!direct) return;
     if (policy.takeNext !== undefined) this.#leaves = index.leaves;
-    this.#evictsMany = policy.takeMany !== undefined && index.evictMany !== undefined;
+    this.#evictsMany = index.evictMany !== undefined;
   }
 
   isPinned(block: BlockId): boolean {
@@ -248,8 +248,7 @@ export class CacheEntries implements IndexHost {
     if (this.#leaves !== undefined) {
       this.#evictLeaves(this.#leaves, table, at, to);
     } else if (this.#evictsMany) {
-      const taken = this.#policy.takeMany!(table, at, to);
-      if (taken < to) this.throwInvalidVictim(undefined);
+      this.#takeVictims(table, at, to);
       this.#index.evictMany!(table, at, to);
     } else {
       this.#evictInto(table, at, to);
@@ -273,6 +272,21 @@ export class CacheEntries implements IndexHost {
       parent = leaves.evictLeaf(leaf);
     }
     if (parent >= 0) policy.add(parent);
+  }
+
+  /** Writes the next victims, which are single blocks, to `table[from .. to)`; the index has them still. */
+  #takeVictims(table: Int32Array, from: number, to: number): void {
+    const policy = this.#policy;
+    if (policy.takeMany !== undefined) {
+      if (policy.takeMany(table, from, to) < to) this.throwInvalidVictim(undefined);
+      return;
+    }
+    for (let at = from | 0; at < to; at++) {
+      const victim = policy.victim(this.now);
+      if (victim === undefined || !this.isIdle(victim)) this.throwInvalidVictim(victim);
+      policy.remove(victim, "evicted");
+      table[at] = victim;
+    }
   }
 
   /** Evicts blocks for `table[from .. to)`. */

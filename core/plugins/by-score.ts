@@ -1,5 +1,5 @@
 import { PolicyError } from "../errors.ts";
-import { grown } from "../grown.ts";
+import { SortedRuns } from "../sorted-runs.ts";
 import { type ColumnName, columnNamed, columnNames, type EntryColumns } from "./entry-columns.ts";
 import type { EntryId, EvictionContext, EvictionPolicy } from "./index.ts";
 import type { Rules } from "./rules.ts";
@@ -54,6 +54,7 @@ function columnsOfScore(score: Score): ColumnName[] {
 }
 
 const none = -1;
+const amongOthers = -2;
 
 /** An entry that was at place p of the run and is referenced now has the place `referencedAt - p`. */
 const referencedAt = -(2 ** 30);
@@ -78,7 +79,7 @@ interface Level {
  *   run    a queue in a ring buffer: appending an entry takes one write (in orders by time nearly all entries are
  *          appended), and so does a removal, which leaves a gap that the head skips (the entry
  *          returns to its gap if its scores never change, as those of a FIFO block)
- *   heap   all other entries, such as a tree node that became a leaf when its children were evicted; O(log n)
+ *   others   all other entries, such as a tree node that became a leaf when its children were evicted, as sorted runs
  */
 class ScoreOrder implements EvictionPolicy {
   readonly #columns: EntryColumns;
@@ -95,7 +96,7 @@ class ScoreOrder implements EvictionPolicy {
   /**
    * Two tables in one array, because an access to one more array costs as much as the access itself:
    *
-   *   [0 .. ringAt)    by entry: its place in the run, or −2 − its place in the heap; `none` = in neither
+   *   [0 .. ringAt)    by entry: its place in the run, or `amongOthers`; `none` = in neither
    *   [ringAt .. )     the run: place p is at `ringAt + (p & mask)`; it is a gap unless p is the place of its entry
    */
   readonly #order: Int32Array;
@@ -111,10 +112,10 @@ class ScoreOrder implements EvictionPolicy {
    * method is called in between.
    */
   #leastFirst = Number.POSITIVE_INFINITY;
-  #heap: Int32Array = new Int32Array(64);
-  #heapLength = 0;
-  /** By place in the heap: number of its entry's insertion, which breaks ties. */
-  #arrival: Float64Array = new Float64Array(64);
+  #others: SortedRuns | undefined;
+  /** By entry of `#others`: its first score, and the number of its addition, which breaks ties. */
+  #score = new Float64Array(0);
+  #arrival = new Float64Array(0);
   #arrivals = 0;
 
   constructor(scores: readonly Score[], columns: EntryColumns) {
@@ -157,7 +158,7 @@ class ScoreOrder implements EvictionPolicy {
     const first = this.#first[entry] * this.#firstSign;
     const second = this.#second[entry] * this.#secondSign;
     if (first < this.#lastFirst || (first === this.#lastFirst && !(second > this.#lastSecond) && !this.#ties(second))) {
-      this.#push(entry);
+      this.#addToOthers(entry);
       return;
     }
     this.#lastFirst = first;
@@ -192,7 +193,7 @@ class ScoreOrder implements EvictionPolicy {
   remove(entry: EntryId, why: "referenced" | "evicted" | "dropped"): void {
     const place = this.#order[entry];
     this.#order[entry] = why === "referenced" && this.#fixed && place > none ? referencedAt - place : none;
-    if (place < none) this.#removeFromHeap(-2 - place);
+    if (place === amongOthers) this.#others!.remove(entry);
   }
 
   published?: (entry: EntryId) => void;
@@ -214,14 +215,14 @@ class ScoreOrder implements EvictionPolicy {
 
   victim(): EntryId | undefined {
     const head = this.#runHead();
-    if (this.#heapLength === 0) return head;
-    const top = this.#heap[0];
-    return head === undefined || this.#less(top, head) ? top : head;
+    const other = this.#others?.first;
+    if (other === undefined) return head;
+    return head === undefined || this.#less(other, head) ? other : head;
   }
 
   takeMany(into: Int32Array, from: number, to: number): number {
     let at = from | 0;
-    if (this.#heapLength === 0) {
+    if (this.#others?.first === undefined) {
       const order = this.#order;
       const ringAt = this.#ringAt;
       const mask = this.#mask;
@@ -270,7 +271,7 @@ class ScoreOrder implements EvictionPolicy {
     return undefined;
   }
 
-  /** With more than two levels, entries with equal first two scores are in the heap, which compares all levels. */
+  /** With more than two levels, entries with equal first two scores are among the others, which compare all levels. */
   #ties(second: number): boolean {
     return second === this.#lastSecond && this.#levels.length <= 2;
   }
@@ -310,54 +311,21 @@ class ScoreOrder implements EvictionPolicy {
     return false;
   }
 
-  /** Whether an entry is evicted before the one at this place of the heap; the order is total. */
-  #precedes(entry: EntryId, arrival: number, at: number): boolean {
-    const b = this.#heap[at];
-    return this.#less(entry, b) || (!this.#less(b, entry) && arrival < this.#arrival[at]);
+  /** Adds an entry that is not appended to the run. */
+  #addToOthers(entry: EntryId): void {
+    this.#others ??= this.#createOthers();
+    this.#order[entry] = amongOthers;
+    this.#score[entry] = this.#first[entry] * this.#firstSign;
+    this.#arrival[entry] = this.#arrivals++;
+    this.#others.add(entry);
   }
 
-  #push(entry: EntryId): void {
-    if (this.#heapLength === this.#heap.length) {
-      this.#heap = grown(this.#heap, 2 * this.#heapLength);
-      this.#arrival = grown(this.#arrival, 2 * this.#heapLength);
-    }
-    this.#up(this.#heapLength++, entry, this.#arrivals++);
-  }
-
-  #removeFromHeap(gap: number): void {
-    const last = --this.#heapLength;
-    if (gap === last) return;
-    const moved = this.#heap[last];
-    const arrival = this.#arrival[last];
-    if (gap > 0 && this.#precedes(moved, arrival, (gap - 1) >> 1)) this.#up(gap, moved, arrival);
-    else this.#down(gap, moved, arrival);
-  }
-
-  #up(at: number, entry: EntryId, arrival: number): void {
-    while (at > 0) {
-      const above = (at - 1) >> 1;
-      if (!this.#precedes(entry, arrival, above)) break;
-      this.#put(at, this.#heap[above], this.#arrival[above]);
-      at = above;
-    }
-    this.#put(at, entry, arrival);
-  }
-
-  #down(at: number, entry: EntryId, arrival: number): void {
-    const heap = this.#heap;
-    const length = this.#heapLength;
-    for (let child = 2 * at + 1; child < length; child = 2 * at + 1) {
-      if (child + 1 < length && this.#precedes(heap[child + 1], this.#arrival[child + 1], child)) child++;
-      if (this.#precedes(entry, arrival, child)) break;
-      this.#put(at, heap[child], this.#arrival[child]);
-      at = child;
-    }
-    this.#put(at, entry, arrival);
-  }
-
-  #put(at: number, entry: EntryId, arrival: number): void {
-    this.#heap[at] = entry;
-    this.#arrival[at] = arrival;
-    this.#order[entry] = -2 - at;
+  /** Created with the first entry, because most orders by time need none. */
+  #createOthers(): SortedRuns {
+    const entryCount = this.#columns.key.length;
+    this.#score = new Float64Array(entryCount);
+    const arrival = new Float64Array(entryCount);
+    this.#arrival = arrival;
+    return new SortedRuns(this.#score, (a, b) => this.#less(a, b) || (!this.#less(b, a) && arrival[a] < arrival[b]));
   }
 }

@@ -4,7 +4,6 @@ import type {
   EntryId,
   EvictionContext,
   EvictionPolicy,
-  RemovalReason,
   RequestView,
   SessionView,
   Signal,
@@ -140,9 +139,8 @@ export abstract class BySession implements EvictionPolicy {
     this.#addToHeap(entry, content);
   }
 
-  remove(entry: EntryId, why: RemovalReason): void {
+  remove(entry: EntryId): void {
     if (this.#dropped.has(entry)) this.#dropped.remove(entry);
-    else if (why === "referenced") this.#evictable.block(entry);
     else this.#evictable.remove(entry);
     const next = this.#next[entry];
     const previous = this.#previous[entry];

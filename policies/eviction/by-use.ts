@@ -29,10 +29,6 @@ export abstract class ByUse implements EvictionPolicy {
   }
 
   remove(entry: EntryId, why: "referenced" | "evicted" | "dropped"): void {
-    if (why === "referenced") {
-      this.#heap.block(entry);
-      return;
-    }
     if (why === "evicted") this.evicted?.(entry);
     this.#heap.remove(entry);
   }

@@ -1,5 +1,6 @@
 import { InputError, InvariantError } from "../../core/errors.ts";
 import type { EntryId } from "../../core/plugins/index.ts";
+import { SortedRuns } from "../../core/sorted-runs.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
 import { EntryHeap } from "./entry-heap.ts";
 
@@ -38,9 +39,9 @@ export class Levels {
   readonly #expiresNs: Float64Array;
   readonly #ownPlace: Float64Array;
   readonly #arrival: Float64Array;
-  readonly #levelNow: Uint8Array;
+  readonly #levelNow: Float64Array;
   readonly #placeNow: Float64Array;
-  readonly #order: EntryHeap;
+  readonly #order: SortedRuns;
   readonly #pending: EntryHeap;
   readonly #lapsed: EntryHeap;
   #arrivals = 0;
@@ -54,9 +55,9 @@ export class Levels {
     this.#expiresNs = new Float64Array(entryCount);
     this.#ownPlace = new Float64Array(entryCount);
     this.#arrival = new Float64Array(entryCount);
-    this.#levelNow = new Uint8Array(entryCount);
+    this.#levelNow = new Float64Array(entryCount);
     this.#placeNow = new Float64Array(entryCount);
-    this.#order = new EntryHeap(entryCount, (a, b) => this.#precedes(a, b));
+    this.#order = new SortedRuns(this.#levelNow, (a, b) => this.#precedes(a, b));
     this.#pending = new EntryHeap(entryCount, (a, b) => this.#expiresFirst(a, b));
     this.#lapsed = new EntryHeap(entryCount, (a, b) => this.#expiresFirst(b, a));
   }
@@ -162,8 +163,8 @@ export class Levels {
     }
   }
 
+  /** The order of two entries in the same level. */
   #precedes(a: EntryId, b: EntryId): boolean {
-    if (this.#levelNow[a] !== this.#levelNow[b]) return this.#levelNow[a] < this.#levelNow[b];
     if (this.#placeNow[a] !== this.#placeNow[b]) return this.#placeNow[a] < this.#placeNow[b];
     // Entries at the end are in the order of their expiry.
     return this.#placeNow[a] === never ? this.#expiresFirst(a, b) : this.#arrival[a] < this.#arrival[b];

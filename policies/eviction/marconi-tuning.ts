@@ -64,7 +64,7 @@ export class WeightTuning {
       let isPrefix = true;
       for (let place = 0; place < keys.length; place++) {
         if (isCached[keys[place]] === 1) {
-          heap.block(keys[place]);
+          heap.remove(keys[place]);
           if (isPrefix) hits++;
         } else {
           isPrefix = false;

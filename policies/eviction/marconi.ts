@@ -116,10 +116,6 @@ class Marconi implements EvictionPolicy {
   }
 
   remove(entry: EntryId, why: RemovalReason): void {
-    if (why === "referenced") {
-      this.#heap.block(entry);
-      return;
-    }
     this.#heap.remove(entry);
     if (why === "evicted" && !this.#wasFull) this.#firstEviction();
   }

@@ -156,6 +156,11 @@ class HashTable extends BlockEntries implements PrefixIndex {
 
   protected override remove(block: BlockId): void {
     const key = this.host.columns.key[block];
+    this.blockCount--;
+    if (this.#nextDuplicate.size === 0) {
+      this.#blockOf.set(key, evicted);
+      return;
+    }
     const after = this.#nextDuplicate.get(block);
     let before = this.#blockOf.at(key);
     if (before === block) {
@@ -166,7 +171,6 @@ class HashTable extends BlockEntries implements PrefixIndex {
       else this.#nextDuplicate.set(before, after);
     }
     this.#nextDuplicate.delete(block);
-    this.blockCount--;
   }
 }
 
