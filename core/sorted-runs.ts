@@ -1,5 +1,4 @@
 import { grown } from "./grown.ts";
-import type { EntryId } from "./plugins/entry-columns.ts";
 
 const none = -1;
 const arity = 4;
@@ -18,7 +17,7 @@ const arity = 4;
 export class SortedRuns {
   count = 0;
   readonly #score: Float64Array;
-  readonly #precedesEqual: (a: EntryId, b: EntryId) => boolean;
+  readonly #precedesEqual: (a: number, b: number) => boolean;
   readonly #entryCount: number;
   /**
    * By node: its neighbours; `none` = not in a run. Nodes below `entryCount` are entries. The others are the ends of runs: a run is a
@@ -42,7 +41,7 @@ export class SortedRuns {
    * `score`: by entry; it must not change while the entry is stored. `precedesEqual`: a total order of entries with equal
    * scores.
    */
-  constructor(score: Float64Array, precedesEqual: (a: EntryId, b: EntryId) => boolean) {
+  constructor(score: Float64Array, precedesEqual: (a: number, b: number) => boolean) {
     const end = score.length;
     this.#score = score;
     this.#precedesEqual = precedesEqual;
@@ -53,18 +52,18 @@ export class SortedRuns {
     this.#newest = this.#last = end;
   }
 
-  has(entry: EntryId): boolean {
+  has(entry: number): boolean {
     return this.#next[entry] !== none;
   }
 
-  get first(): EntryId | undefined {
+  get first(): number | undefined {
     const newest = this.#next[this.#newest];
     if (this.#runs === 0) return newest < this.#entryCount ? newest : undefined;
     const other = this.#next[this.#heap[0]];
     return newest < this.#entryCount && this.#precedes(newest, other) ? newest : other;
   }
 
-  add(entry: EntryId): void {
+  add(entry: number): void {
     this.count++;
     const entryCount = this.#entryCount;
     let previous = this.#last;
@@ -81,7 +80,7 @@ export class SortedRuns {
     this.#previous[entry] = previous;
   }
 
-  remove(entry: EntryId): void {
+  remove(entry: number): void {
     this.count--;
     const next = this.#next[entry];
     const previous = this.#previous[entry];
@@ -95,7 +94,7 @@ export class SortedRuns {
     else this.#removeRun(at, previous);
   }
 
-  #precedes(a: EntryId, b: EntryId): boolean {
+  #precedes(a: number, b: number): boolean {
     const first = this.#score[a];
     const second = this.#score[b];
     return first < second || (first === second && this.#precedesEqual(a, b));
