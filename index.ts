@@ -25,6 +25,7 @@ export type { Comparison } from "./lab/compare/comparison.ts";
 export type { DifferenceOptions, FirstDifferences } from "./lab/compare/first-difference.ts";
 export type { Case, Conformance, ConformanceDocument, RanCase, Verdict } from "./lab/conformance/conformance.ts";
 export { type Control, Interrupted, type Progress } from "./lab/control.ts";
+export type { Curve, CurveDocument, CurveOptions, CurvePoint, Curves } from "./lab/curve/curves.ts";
 export type { DoctorDocument, DoctorOptions } from "./lab/doctor/doctor.ts";
 export type { EngineReport, Memory } from "./lab/doctor/doctor-engine.ts";
 export type { ModelReport } from "./lab/doctor/doctor-model.ts";
@@ -71,6 +72,7 @@ export {
   compare,
   compareServed,
   convertTrace,
+  curve,
   doctor,
   fetchTrace,
   fidelity,

@@ -1,9 +1,8 @@
 import { type Command, Option } from "commander";
 import { counted } from "../core/counted.ts";
 import { InputError } from "../core/errors.ts";
-import { nearest } from "../core/nearest.ts";
 import { backendNames, defaultBackend } from "../engine/backends.ts";
-import type { PartLists, RuleLists } from "../lab/compare/combinations.ts";
+import type { PartLists } from "../lab/compare/combinations.ts";
 import { compareReplays } from "../lab/compare/compare.ts";
 import { compareServed, type ServedComparisonOptions } from "../lab/compare/compare-served.ts";
 import { defaultShares } from "../lab/compare/comparison.ts";
@@ -27,7 +26,8 @@ import {
   addTraceOptions,
   commaList,
   parseCapacity,
-  parseRuleOption,
+  parseMetric,
+  parseRuleLists,
   path,
   rule,
 } from "./input/options.ts";
@@ -140,19 +140,6 @@ function listOption(flags: string, description: string, initial: string): Option
 const allPresets = presetRegistry.all.map((preset) => preset.name);
 
 const parseCapacities = (text: string): Capacity[] => commaList("--blocks", text).map(parseCapacity);
-
-function parseRuleLists(texts: readonly string[]): RuleLists {
-  return Object.fromEntries(texts.map(parseRuleOption).map(({ name, values }) => [name, values]));
-}
-
-function parseMetric(text: string): Metric {
-  const metric = metrics.find((name) => name === text);
-  if (metric) return metric;
-  const near = nearest(text, metrics);
-  throw new InputError(
-    `--metric is "${text}", ${near ? `did you mean "${near}"?` : `expected one of ${metrics.join(", ")}`}`,
-  );
-}
 
 async function compare(files: readonly string[], given: CompareOptions, command: Command): Promise<void> {
   const options = { ...given, rules: parseRuleLists(given.rule ?? []) };

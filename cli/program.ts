@@ -12,6 +12,7 @@ import { addCheck } from "./check.ts";
 import { addCompare } from "./compare.ts";
 import { addCompletion } from "./completion.ts";
 import { addConformance } from "./conformance.ts";
+import { addCurve } from "./curve.ts";
 import { addDashboard } from "./dashboard.ts";
 import { addDoctor } from "./doctor.ts";
 import { addExperiment } from "./experiment.ts";
@@ -58,6 +59,7 @@ function program(): Command {
     .exitOverride();
   addReplay(kvlab);
   addCompare(kvlab);
+  addCurve(kvlab);
   addTrace(kvlab);
   addPolicies(kvlab);
   addProfiles(kvlab);

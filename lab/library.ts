@@ -9,6 +9,7 @@ import type { ServedComparison, ServedComparisonOptions } from "./compare/compar
 import type { DifferenceOptions, FirstDifferences } from "./compare/first-difference.ts";
 import type { Conformance } from "./conformance/conformance.ts";
 import type { Control } from "./control.ts";
+import type { CurveOptions, Curves } from "./curve/curves.ts";
 import type { DoctorDocument, DoctorOptions } from "./doctor/doctor.ts";
 import type { ExperimentList, ExperimentOptions, ExperimentRun } from "./experiments/run-experiment.ts";
 import type { FidelityOptions, FidelityReport } from "./fidelity/fidelity.ts";
@@ -84,6 +85,16 @@ export async function compare(trace: TraceChoice, options?: CompareOptions): Pro
  */
 export async function offlineBounds(trace: TraceChoice, options?: OfflineBoundOptions): Promise<BoundAtSize[]> {
   return (await import("./bound/offline-bound.ts")).boundsOf(trace, options);
+}
+
+/**
+ * Hit ratios by size of the cache (miss-ratio curves): LRU in one pass over the trace, other policies in one replay for each size
+ * (docs/curve.md). `kvlab curve`.
+ *
+ * @throws InputError, TraceError, PolicyError naming the plug-in, Interrupted
+ */
+export async function curve(trace: TraceChoice, options?: CurveOptions): Promise<Curves> {
+  return (await import("./curve/curves.ts")).hitRatioCurves(trace, options);
 }
 
 /**

@@ -5,6 +5,8 @@ import { nearest } from "../../core/nearest.ts";
 import { parseRule, type RuleName, type RuleValue, ruleNames } from "../../core/plugins/rules.ts";
 import type { WeightBits } from "../../engine/backend.ts";
 import { type BackendName, backendNames, backends, defaultBackend } from "../../engine/backends.ts";
+import type { RuleLists } from "../../lab/compare/combinations.ts";
+import { type Metric, metrics } from "../../lab/output/hit-ratios.ts";
 import type { Capacity } from "../../lab/run/capacity.ts";
 import { isEngine, type Target, targets } from "../../lab/run/target.ts";
 import { type TimeUnit, timeUnits } from "../../traces/format.ts";
@@ -70,6 +72,21 @@ export function parseRuleOption(text: string): { name: RuleName; values: RuleVal
     name: name as RuleName,
     values: commaList(`--rule ${name}`, text.slice(at + 1)).map((value) => parseRule(name, value)),
   };
+}
+
+/** The values of `--rule`, by rule. */
+export function parseRuleLists(texts: readonly string[]): RuleLists {
+  return Object.fromEntries(texts.map(parseRuleOption).map(({ name, values }) => [name, values]));
+}
+
+/** `--metric`. @throws InputError with the nearest name */
+export function parseMetric(text: string): Metric {
+  const metric = metrics.find((name) => name === text);
+  if (metric) return metric;
+  const near = nearest(text, metrics);
+  throw new InputError(
+    `--metric is "${text}", ${near ? `did you mean "${near}"?` : `expected one of ${metrics.join(", ")}`}`,
+  );
 }
 
 /** A parser for a path that is given once. @throws InputError naming the option. */

@@ -59,7 +59,7 @@ export async function boundsOf(source: TraceChoice, options: OfflineBoundOptions
 }
 
 /** The denominators of the hit ratios. */
-async function lookupsOf(input: BlockStream, blockTokens: number, warmup: number): Promise<LookupCounts> {
+export async function lookupsOf(input: BlockStream, blockTokens: number, warmup: number): Promise<LookupCounts> {
   const counts = { lookups: 0, lookupBlocks: 0, lookupTokens: 0, fullLookupBlocks: 0 };
   let request = 0;
   for await (const { trace, blocks } of input.batches()) {

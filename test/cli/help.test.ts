@@ -16,6 +16,7 @@ test("every command's help has an example and fits 80 columns", async () => {
     "",
     "replay",
     "compare",
+    "curve",
     "trace",
     "trace stats",
     "trace generate",

@@ -1,11 +1,14 @@
 import { beforeAll, describe, expect, test } from "vitest";
 import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
 import { readTrace, type Trace } from "../../core/trace/trace.ts";
+import { hitRatioCurves } from "../../lab/curve/curves.ts";
 import { openTrace } from "../../traces/open.ts";
 import { hasRecordedTraces, recordedTracePath } from "../support/recordings.ts";
 import { replayed } from "../support/replays.ts";
 
 // Published hit ratios, exact to the last printed digit. A ratio is written as in the papers, without its zero.
+const lists = (rules: Partial<Record<RuleName, RuleValue>>) =>
+  Object.fromEntries(Object.entries(rules).map(([name, value]) => [name, [value]]));
 const shown = (ratio: number) => ratio.toFixed(4).slice(1);
 
 describe.runIf(hasRecordedTraces)("Mooncake's FAST'25 conversation trace", () => {
@@ -35,6 +38,17 @@ describe.runIf(hasRecordedTraces)("Mooncake's FAST'25 conversation trace", () =>
       expect(hits.join(" ")).toBe(".0445 .1361 .2116 .3257 .3546 .3637");
     },
   );
+
+  test.each([
+    ["deepest", {}, ".0445 .1361 .2116 .3257 .3546 .3637"],
+    ["first", { "free-order": "forward" }, ".0445 .1355 .2112 .3257 .3546 .3637"],
+  ])("LRU, %s block first, hits as published at all sizes in one pass", async (_order, rules, ratios) => {
+    const input = { name: "conversation", files: [], format: "mooncake", trace, inputTokens: 0, outputTokens: 0 };
+    const blocks = capacities.map((blocks) => ({ blocks }));
+    const { curves } = (await hitRatioCurves(input, { blocks, rules: lists(rules) })).report;
+    expect(curves[0].method).toBe("one-pass");
+    expect(curves[0].points.map(({ hitRatio }) => shown(hitRatio.block!)).join(" ")).toBe(ratios);
+  });
 
   test("LRU, first block first, at a share of the 182,790 distinct blocks", () => {
     expect(trace.distinctKeys).toBe(182_790);

@@ -1,0 +1,100 @@
+import { type Command, Option } from "commander";
+import { InputError } from "../core/errors.ts";
+import { hitRatioCurves } from "../lab/curve/curves.ts";
+import type { TraceReading } from "../lab/input.ts";
+import { type Metric, metrics } from "../lab/output/hit-ratios.ts";
+import type { Capacity } from "../lab/run/capacity.ts";
+import { defaultParts } from "../lab/run/configuration.ts";
+import { curveTable } from "./curve/curve-table.ts";
+import {
+  addBlockSize,
+  addTraceOptions,
+  commaList,
+  parseCapacity,
+  parseMetric,
+  parseRuleLists,
+  rule,
+  wholeNumber,
+} from "./input/options.ts";
+import { interruption } from "./interrupt.ts";
+import { print } from "./output/print.ts";
+import { Progress } from "./output/progress.ts";
+
+interface CurveCommandOptions extends TraceReading {
+  readonly index?: readonly string[];
+  readonly eviction?: readonly string[];
+  readonly rule?: readonly string[];
+  readonly blocks?: readonly Exclude<Capacity, "unlimited">[];
+  readonly blockSize?: number;
+  readonly warmup: number;
+  readonly seed: number;
+  readonly metric: Metric;
+  readonly bound?: boolean;
+  readonly json?: boolean;
+}
+
+const examples = `
+Examples:
+  kvlab curve trace.jsonl.gz
+  kvlab curve trace.jsonl.gz --eviction lru,s3-fifo,arc --bound
+  kvlab curve trace.jsonl --index hash-table,radix-tree --blocks 1000,10000,50%
+  kvlab curve trace.jsonl.gz --rule free-order=reverse,forward --json
+
+lru and lru-deepest in a hash table, a block trie or a radix tree need one pass
+over the trace for all sizes; other combinations are replayed once for each
+size. Both give the same hit ratios as kvlab replay. docs/curve.md has the proof
+and the rules with which it holds.`;
+
+export function addCurve(program: Command): void {
+  const command = program
+    .command("curve")
+    .description("hit ratio by cache size (miss-ratio curves) in one table")
+    .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
+    .option("--index <NAMES>", `prefix indexes, or plug-in files (default: ${defaultParts.index})`, list("--index"))
+    .option(
+      "--eviction <NAMES>",
+      `eviction policies, or plug-in files (default: ${defaultParts.eviction})`,
+      list("--eviction"),
+    )
+    .option("--rule <NAME=VALUES>", "values of a reuse rule (repeatable)", rule)
+    .option(
+      "--blocks <SIZES>",
+      "sizes in blocks, or percentages of the distinct blocks (default: 25 sizes from 0.1% to 100%)",
+      sizes,
+    )
+    .option("--bound", "add the offline bound, which no eviction policy exceeds");
+  addTraceOptions(addBlockSize(command))
+    .option("--warmup <N>", "leading requests that are served but not measured", wholeNumber("--warmup", 0), 0)
+    .option("--seed <N>", "random seed of policies", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
+    .addOption(
+      new Option("--metric <NAME>", `hit ratio of the table: ${metrics.join(", ")}`)
+        .argParser(parseMetric)
+        .default("block"),
+    )
+    .option("--json", "print one JSON document and nothing else")
+    .addHelpText("after", examples)
+    .action(curve);
+}
+
+const list = (option: string) => (text: string) => commaList(option, text);
+
+const sizes = (text: string) =>
+  commaList("--blocks", text)
+    .map(parseCapacity)
+    .map((size) => {
+      if (size !== "unlimited") return size;
+      throw new InputError("--blocks contains unlimited, expected sizes; 100% contains every block of the trace");
+    });
+
+async function curve(files: readonly string[], given: CurveCommandOptions): Promise<void> {
+  const { json, rule = [], ...options } = given;
+  const progress = new Progress();
+  try {
+    const control = { progress: progress.follow, note: progress.note, signal: interruption };
+    const curves = await hitRatioCurves(files, { ...options, rules: parseRuleLists(rule), ...control });
+    progress.done();
+    print(`${json ? JSON.stringify(curves.report, undefined, 2) : curveTable(curves)}\n`);
+  } finally {
+    progress.done();
+  }
+}

@@ -1,0 +1,237 @@
+import { cacheReport } from "../../core/cache/report.ts";
+import { assert } from "../../core/errors.ts";
+import { rulesFor } from "../../core/replica/compose.ts";
+import { lookupsOf } from "../bound/offline-bound.ts";
+import { OfflineBounds } from "../bound/offline-bounds.ts";
+import { combinations, type PartLists, SharedBlocks } from "../compare/combinations.ts";
+import type { Configuration } from "../compare/comparison.ts";
+import { type Control, counting, yieldToEvents } from "../control.ts";
+import { streamed, type TraceChoice, type TraceReading } from "../input.ts";
+import type { Metric, Ratios } from "../output/hit-ratios.ts";
+import { streamReport, type TraceReport } from "../output/report.ts";
+import { version } from "../package.ts";
+import type { BlockStream } from "../run/block-stream.ts";
+import { blocksOf, type Capacity } from "../run/capacity.ts";
+import { blockTokensFor, checkMemory } from "../run/configuration.ts";
+import { checkWarmup } from "../run/load.ts";
+import { runReplay } from "../run/run.ts";
+import { discarded } from "../run/run-sink.ts";
+import type { TraceStream } from "../trace-stream.ts";
+import { stackOrder } from "./stack-algorithm.ts";
+import { StackCurve } from "./stack-curve.ts";
+
+/** The curves of `kvlab curve`: one for each combination of the lists. */
+export interface CurveOptions extends TraceReading, Pick<PartLists, "index" | "eviction" | "rules">, Control {
+  /** Sizes of the cache; by default 25 sizes from 0.1 to 100 % of the distinct blocks. */
+  readonly blocks?: readonly Exclude<Capacity, "unlimited">[];
+  /** Tokens of a block, a multiple of the trace's unit. */
+  readonly blockSize?: number;
+  /** Leading requests that are in no metric. */
+  readonly warmup?: number;
+  /** Random seed of the policies. */
+  readonly seed?: number;
+  /** The hit ratio of the table, of `low` and of `high`; by default `block`. */
+  readonly metric?: Metric;
+  /** Adds the curve of the offline bound for each index and combination of rules. */
+  readonly bound?: boolean;
+}
+
+/** A hit ratio at one size of the cache. */
+export interface CurvePoint {
+  readonly blocks: number;
+  /** Hit ratios by the names of a replay's report; of a bound only `block`, `token` and the metric of the document. */
+  readonly hitRatio: Ratios;
+  /** The metric of the document lies between these; both are its value where it is exact. */
+  readonly low: number;
+  readonly high: number;
+  /** Requests that are longer than the cache; not for a bound. */
+  readonly refusedRequests?: number;
+}
+
+/** Hit ratios by size of the cache. */
+export interface Curve {
+  readonly index: string;
+  /** Name of the eviction policy; `bound` for the offline bound. */
+  readonly eviction: string;
+  /** Reuse rules that were given, as NAME=VALUE. */
+  readonly rules: readonly string[];
+  /** The hit ratios are those of replays; of a bound: it is the exact optimum of the relaxed problem of docs/bounds.md. */
+  readonly exact: boolean;
+  /** `one-pass`: all sizes in one pass over the trace; `replay`: one replay for each size. */
+  readonly method: "one-pass" | "replay" | "bound";
+  /** In ascending order of size. */
+  readonly points: readonly CurvePoint[];
+}
+
+/** The document that `kvlab curve --json` prints: schema curve/1. */
+export interface CurveDocument {
+  readonly schema: "curve/1";
+  readonly kvlab: string;
+  readonly trace: TraceReport;
+  readonly blockTokens: number;
+  readonly distinctBlocks: number;
+  readonly metric: Metric;
+  readonly warmup: number;
+  readonly seed: number;
+  readonly curves: readonly Curve[];
+}
+
+/** The result of `curve`. */
+export interface Curves {
+  readonly report: CurveDocument;
+  /** Short name, derived from the first file's name. */
+  readonly name: string;
+}
+
+/** Computes hit ratios by size of the cache. @throws InputError, TraceError, PolicyError naming a plug-in's file, Interrupted */
+export async function hitRatioCurves(source: TraceChoice, options: CurveOptions = {}): Promise<Curves> {
+  const { eviction = ["lru"], index, rules } = options;
+  const configurations = await combinations({ index, eviction, rules });
+  const stream = await streamed(source, options);
+  const shared = new SharedBlocks(stream);
+  try {
+    return await curvesOf(stream, shared, configurations, options);
+  } finally {
+    shared.close();
+    await stream.close();
+  }
+}
+
+/** What all curves of a trace have in common. */
+interface Common {
+  readonly blockTokens: number;
+  /** In blocks, ascending. */
+  readonly sizes: readonly number[];
+  readonly warmup: number;
+  readonly seed: number;
+  readonly metric: Metric;
+  readonly advance: (requests: number) => void;
+  readonly signal: AbortSignal | undefined;
+}
+
+async function curvesOf(
+  stream: TraceStream,
+  shared: SharedBlocks,
+  configurations: readonly Configuration[],
+  options: CurveOptions,
+): Promise<Curves> {
+  const { blocks, blockSize, warmup = 0, seed = 1, metric = "block", signal, bound = false } = options;
+  const totals = await stream.count(counting(options, `reading ${stream.name}`));
+  checkWarmup(warmup, totals.requests);
+  const blockTokens = blockTokensFor(totals, blockSize);
+  const { distinctBlocks } = await shared.of(configurations[0].parts, blockTokens);
+  assert(distinctBlocks !== undefined, "the distinct blocks of a trace were not counted");
+  const sizes = sizesOf(blocks ?? defaultSizes, distinctBlocks);
+  const [onePass, replayed] = [configurations.filter(isOnePass), configurations.filter((one) => !isOnePass(one))];
+  if (replayed.length > 0) for (const size of sizes) checkMemory(size);
+  const passes = onePass.length + replayed.length * sizes.length;
+  const advance = counting(options, "computing curves", totals.requests * passes);
+  const common = { blockTokens, sizes, warmup, seed, metric, advance, signal };
+  const points = await onePassPoints(onePass, shared, common);
+  for (const one of replayed) points.set(one, await replayedPoints(one, shared, common));
+  const curves = configurations.map((one): Curve => {
+    const method = isOnePass(one) ? "one-pass" : "replay";
+    return { ...labelOf(one), exact: true, method, points: points.get(one)! };
+  });
+  const bounds = bound ? await boundCurves(configurations, shared, totals.unitTokens, common) : [];
+  const report = {
+    ...{ schema: "curve/1" as const, kvlab: version, trace: streamReport(stream, totals) },
+    ...{ blockTokens, distinctBlocks, metric, warmup, seed, curves: [...curves, ...bounds] },
+  };
+  return { report, name: stream.name };
+}
+
+/** 0.1 % to 100 % of the distinct blocks: eight sizes for each factor of ten. */
+const defaultSizes = Array.from({ length: 25 }, (_, i) => ({ share: 10 ** (i / 8 - 3) }));
+
+/** In blocks, ascending, each once. */
+function sizesOf(capacities: NonNullable<CurveOptions["blocks"]>, distinctBlocks: number): number[] {
+  const sizes = capacities.map((capacity) => blocksOf(capacity, distinctBlocks)!);
+  return [...new Set(sizes)].sort((a, b) => a - b);
+}
+
+const isOnePass = ({ parts }: Configuration) => stackOrder(parts) !== undefined;
+
+const labelOf = ({ indexLabel, label, ruleTexts }: Configuration) => ({
+  index: indexLabel,
+  eviction: label,
+  rules: ruleTexts,
+});
+
+/** The points of all configurations whose hits at all sizes follow from one pass; equal curves are computed once. */
+async function onePassPoints(
+  configurations: readonly Configuration[],
+  shared: SharedBlocks,
+  common: Common,
+): Promise<Map<Configuration, CurvePoint[]>> {
+  const known = new Map<BlockStream, Map<string, CurvePoint[]>>();
+  const points = new Map<Configuration, CurvePoint[]>();
+  for (const one of configurations) {
+    const blocks = await shared.of(one.parts, common.blockTokens);
+    const order = stackOrder(one.parts)!;
+    const rules = rulesFor(one.parts.index, one.parts.rules);
+    const key = [order, rules["match-limit"], rules["drop-blocks"], rules.reserve].join();
+    const computed = known.get(blocks) ?? new Map<string, CurvePoint[]>();
+    known.set(blocks, computed);
+    const found =
+      computed.get(key) ?? (await onePassCurve(blocks, new StackCurve({ ...common, order, rules }), common));
+    computed.set(key, found);
+    points.set(one, found);
+  }
+  return points;
+}
+
+async function onePassCurve(input: BlockStream, curve: StackCurve, common: Common): Promise<CurvePoint[]> {
+  for await (const { trace, blocks } of input.batches()) {
+    curve.add(trace, blocks);
+    common.advance(trace.requestCount);
+    await yieldToEvents(common.signal);
+  }
+  return curve.counters().map((counters, i) => exactPoint(common, common.sizes[i], cacheReport(counters)));
+}
+
+async function replayedPoints({ parts }: Configuration, shared: SharedBlocks, common: Common): Promise<CurvePoint[]> {
+  const { blockTokens, sizes, warmup, seed, advance, signal } = common;
+  const input = await shared.of(parts, blockTokens);
+  const points: CurvePoint[] = [];
+  for (const blocks of sizes) {
+    const config = { ...parts, blockTokens, blocks, seed, warmup };
+    const { result } = await runReplay(input, config, { advance, signal, sink: discarded });
+    points.push(exactPoint(common, blocks, cacheReport(result.counters)));
+  }
+  return points;
+}
+
+function exactPoint(
+  { metric }: Common,
+  blocks: number,
+  { hitRatio, refusedRequests }: ReturnType<typeof cacheReport>,
+): CurvePoint {
+  return { blocks, hitRatio, low: hitRatio[metric], high: hitRatio[metric], refusedRequests };
+}
+
+/** The bound of each index and combination of rules. */
+async function boundCurves(
+  configurations: readonly Configuration[],
+  shared: SharedBlocks,
+  unitTokens: number,
+  { blockTokens, sizes, warmup, metric, signal }: Common,
+): Promise<Curve[]> {
+  const bounds = new OfflineBounds(shared, unitTokens, ["block", "token", metric], signal);
+  const curves = new Map<string, Curve>();
+  for (const one of configurations) {
+    const label = { ...labelOf(one), eviction: "bound" };
+    const key = JSON.stringify(label);
+    if (curves.has(key)) continue;
+    const lookups = await lookupsOf(await shared.of(one.parts, blockTokens), blockTokens, warmup);
+    const points: CurvePoint[] = [];
+    for (const blocks of sizes) {
+      const { hitRatio, reached } = await bounds.of({ ...one.parts, blockTokens, blocks, warmup }, lookups);
+      points.push({ blocks, hitRatio, low: reached[metric]!, high: hitRatio[metric]! });
+      await yieldToEvents(signal);
+    }
+    const exact = points.every(({ low, high }) => low === high);
+    curves.set(key, { ...label, exact, method: "bound", points });
+  }
+  return [...curves.values()];
+}
