@@ -138,12 +138,15 @@ export class ParquetFile {
 
   #unlike(missing: readonly string[]): string {
     const [root, ...rest] = this.#metadata.schema;
-    const names = rest.slice(0, 20).map(({ name }) => name);
+    const names = rest.slice(0, 20).map(({ name }) => (isPrintable(name) ? name : JSON.stringify(name)));
     return `Parquet without the columns ${missing.join(", ")} of a trace; found ${names.join(", ") || "(none)"}${
       rest.length > names.length ? ", …" : ""
     } in the schema ${JSON.stringify(root?.name ?? "")}`;
   }
 }
+
+/** Without line ends and other control characters, which a damaged file may contain. */
+const isPrintable = (name: string) => !/[\p{Cc}\p{Cf}\u2028\u2029]/u.test(name);
 
 const isThriftError = (error: unknown) => error instanceof Error && error.message.startsWith("thrift");
 

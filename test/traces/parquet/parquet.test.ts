@@ -137,6 +137,12 @@ test("invalid values are one message with file and row", async () => {
   );
 });
 
+test("a column name with a line end is escaped, so that the message is one line", async () => {
+  expect(await failureOf(() => read(foreign({ "a\nb": [1] })))).toBe(
+    'foreign.parquet: Parquet without the columns arrival_ns, input_tokens, output_tokens of a trace; found "a\\nb" in the schema "root"',
+  );
+});
+
 test("a file that is cut, not Parquet, or changed in any byte is refused", async () => {
   const builder = new TraceBuilder(1);
   for (let r = 0; r < 50; r++)
