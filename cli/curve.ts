@@ -30,6 +30,7 @@ interface CurveCommandOptions extends TraceReading {
   readonly seed: number;
   readonly metric: Metric;
   readonly bound?: boolean;
+  readonly sample?: number;
   readonly json?: boolean;
 }
 
@@ -38,6 +39,7 @@ Examples:
   kvlab curve trace.jsonl.gz
   kvlab curve trace.jsonl.gz --eviction lru,s3-fifo,arc --bound
   kvlab curve trace.jsonl --index hash-table,radix-tree --blocks 1000,10000,50%
+  kvlab curve trace.jsonl.gz --eviction s3-fifo --sample 10%
   kvlab curve trace.jsonl.gz --rule free-order=reverse,forward --json
 
 lru and lru-deepest in a hash table, a block trie or a radix tree need one pass
@@ -62,10 +64,11 @@ export function addCurve(program: Command): void {
       "sizes in blocks, or percentages of the distinct blocks (default: 25 sizes from 0.1% to 100%)",
       sizes,
     )
+    .option("--sample <SHARE>", "estimate from a share of the sessions, such as 10%, with a 95 % interval", parseShare)
     .option("--bound", "add the offline bound, which no eviction policy exceeds");
   addTraceOptions(addBlockSize(command))
     .option("--warmup <N>", "leading requests that are served but not measured", wholeNumber("--warmup", 0), 0)
-    .option("--seed <N>", "random seed of policies", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
+    .option("--seed <N>", "random seed of policies and of the sample", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
     .addOption(
       new Option("--metric <NAME>", `hit ratio of the table: ${metrics.join(", ")}`)
         .argParser(parseMetric)
@@ -85,6 +88,13 @@ const sizes = (text: string) =>
       if (size !== "unlimited") return size;
       throw new InputError("--blocks contains unlimited, expected sizes; 100% contains every block of the trace");
     });
+
+/** `10%`. */
+function parseShare(text: string): number {
+  const percent = /^(\d+(?:\.\d+)?)%$/.exec(text)?.[1];
+  if (percent !== undefined && Number(percent) > 0 && Number(percent) < 100) return Number(percent) / 100;
+  throw new InputError(`--sample is "${text}", expected a percentage below 100 such as 10%`);
+}
 
 async function curve(files: readonly string[], given: CurveCommandOptions): Promise<void> {
   const { json, rule = [], ...options } = given;

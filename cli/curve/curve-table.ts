@@ -1,6 +1,7 @@
 import { counted, grouped } from "../../core/counted.ts";
-import type { Curve, Curves } from "../../lab/curve/curves.ts";
-import { approximate, ratio } from "../../lab/output/numbers.ts";
+import type { Curve, CurvePoint, Curves } from "../../lab/curve/curves.ts";
+import type { Metric } from "../../lab/output/hit-ratios.ts";
+import { approximate, percent, ratio } from "../../lab/output/numbers.ts";
 import { ratioMeanings } from "../output/summary.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
 
@@ -18,11 +19,11 @@ export function curveTable({ report, name }: Curves): string {
   const rows = curves[0].points.map(({ blocks }, i) => [
     grouped(blocks),
     shareText(blocks / distinctBlocks),
-    ...curves.map(({ points }) => ratio(points[i].hitRatio[metric]!)),
+    ...curves.map(({ points }) => valueText(points[i], metric, report.sample !== undefined)),
   ]);
   const bold = headers.map((cells) => cells.map((cell) => colors.bold(cell)));
   const table = aligned([...bold, ...rows], "r".repeat(2 + curves.length));
-  return [heading, table, meaning(report), ...refusals(curves)].join("\n\n");
+  return [heading, table, meaning(report), ...refusals(curves, report.sample !== undefined)].join("\n\n");
 }
 
 /** The names in which curves differ, one row for each kind of name. */
@@ -36,21 +37,30 @@ function headersOf(curves: readonly Curve[]): string[][] {
   return names.filter(isShown).map((of) => curves.map(of));
 }
 
+/** The value; of a sample with half the length of its interval. */
+function valueText({ hitRatio, low, high }: CurvePoint, metric: Metric, isSampled: boolean): string {
+  return isSampled ? `${ratio(hitRatio[metric]!)} ± ${ratio((high - low) / 2)}` : ratio(hitRatio[metric]!);
+}
+
 const shareText = (share: number) => `${Number((share * 100).toPrecision(3))} %`;
 
-function meaning({ metric, curves }: Curves["report"]): string {
+function meaning({ metric, curves, sample }: Curves["report"]): string {
   const lines = [
     `Values are the hit ratio "${metric}": ${metric === "token" ? "cached prefix tokens ÷ prompt tokens" : ratioMeanings[metric]}; the miss ratio is 1 less it. "share" is that of the distinct blocks.`,
   ];
+  if (sample)
+    lines.push(
+      `Estimated from ${counted(sample.requests, "request")} in ${grouped(sample.groups)} of ${counted(sample.ofGroups, "group")} with shared content, in caches of ${percent(sample.tokenShare)} of the size; ± is an interval of 95 %, without the error of that scaling.`,
+    );
   if (curves.some(({ method }) => method === "bound")) lines.push("bound: no eviction policy exceeds it.");
   return lines.map((line) => wrapped(line, 0)).join("\n");
 }
 
 /** The largest size at which requests were refused. */
-function refusals(curves: readonly Curve[]): string[] {
+function refusals(curves: readonly Curve[], isSampled: boolean): string[] {
   const refusing = curves[0].points.filter(({ refusedRequests = 0 }) => refusedRequests > 0);
   const [most, last] = [refusing[0], refusing[refusing.length - 1]];
-  if (most === undefined) return [];
+  if (most === undefined || isSampled) return [];
   const text =
     `Caches of up to ${counted(last.blocks, "block")} are smaller than some requests, which they refuse: ` +
     `${counted(last.refusedRequests!, "request")} at ${grouped(last.blocks)}, ${grouped(most.refusedRequests!)} at ${grouped(most.blocks)}.`;

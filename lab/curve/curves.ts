@@ -1,5 +1,5 @@
 import { cacheReport } from "../../core/cache/report.ts";
-import { assert } from "../../core/errors.ts";
+import { assert, InputError } from "../../core/errors.ts";
 import { rulesFor } from "../../core/replica/compose.ts";
 import { lookupsOf } from "../bound/offline-bound.ts";
 import { OfflineBounds } from "../bound/offline-bounds.ts";
@@ -15,10 +15,12 @@ import { blocksOf, type Capacity } from "../run/capacity.ts";
 import { blockTokensFor, checkMemory } from "../run/configuration.ts";
 import { checkWarmup } from "../run/load.ts";
 import { runReplay } from "../run/run.ts";
-import { discarded } from "../run/run-sink.ts";
+import { discarded, type RunSink } from "../run/run-sink.ts";
 import type { TraceStream } from "../trace-stream.ts";
+import { type Sample, sampleOf } from "./sample.ts";
+import { SampledHits, type SampledRequest } from "./sampled-hits.ts";
 import { stackOrder } from "./stack-algorithm.ts";
-import { StackCurve } from "./stack-curve.ts";
+import { type StackCache, StackCurve } from "./stack-curve.ts";
 
 /** The curves of `kvlab curve`: one for each combination of the lists. */
 export interface CurveOptions extends TraceReading, Pick<PartLists, "index" | "eviction" | "rules">, Control {
@@ -34,6 +36,8 @@ export interface CurveOptions extends TraceReading, Pick<PartLists, "index" | "e
   readonly metric?: Metric;
   /** Adds the curve of the offline bound for each index and combination of rules. */
   readonly bound?: boolean;
+  /** Estimates the curves from this share of the requests' groups, above 0 and below 1, in caches that are smaller by the share. */
+  readonly sample?: number;
 }
 
 /** A hit ratio at one size of the cache. */
@@ -41,10 +45,13 @@ export interface CurvePoint {
   readonly blocks: number;
   /** Hit ratios by the names of a replay's report; of a bound only `block`, `token` and the metric of the document. */
   readonly hitRatio: Ratios;
-  /** The metric of the document lies between these; both are its value where it is exact. */
+  /**
+   * The metric of the document lies between these: both are its value where it is exact; for a sample they are the limits of a 95 %
+   * interval.
+   */
   readonly low: number;
   readonly high: number;
-  /** Requests that are longer than the cache; not for a bound. */
+  /** Requests that are longer than the cache; of a sample those that are longer than its smaller cache. Not for a bound. */
   readonly refusedRequests?: number;
 }
 
@@ -57,10 +64,20 @@ export interface Curve {
   readonly rules: readonly string[];
   /** The hit ratios are those of replays; of a bound: it is the exact optimum of the relaxed problem of docs/bounds.md. */
   readonly exact: boolean;
-  /** `one-pass`: all sizes in one pass over the trace; `replay`: one replay for each size. */
+  /** `one-pass`: all sizes in one pass over the trace or the sample; `replay`: one replay for each size. */
   readonly method: "one-pass" | "replay" | "bound";
   /** In ascending order of size. */
   readonly points: readonly CurvePoint[];
+}
+
+/** What a sample contains. Groups are the requests of a session, and those that share content that is not common to most requests. */
+export interface SampleReport {
+  readonly rate: number;
+  readonly requests: number;
+  readonly groups: number;
+  readonly ofGroups: number;
+  /** Prompt tokens of the sample ÷ those of the trace: the share by which caches are smaller. */
+  readonly tokenShare: number;
 }
 
 /** The document that `kvlab curve --json` prints: schema curve/1. */
@@ -69,10 +86,13 @@ export interface CurveDocument {
   readonly kvlab: string;
   readonly trace: TraceReport;
   readonly blockTokens: number;
+  /** Distinct blocks of the prompts; estimated for a sample. */
   readonly distinctBlocks: number;
   readonly metric: Metric;
   readonly warmup: number;
   readonly seed: number;
+  /** The sample, if the curves are estimated. */
+  readonly sample?: SampleReport;
   readonly curves: readonly Curve[];
 }
 
@@ -85,61 +105,105 @@ export interface Curves {
 
 /** Computes hit ratios by size of the cache. @throws InputError, TraceError, PolicyError naming a plug-in's file, Interrupted */
 export async function hitRatioCurves(source: TraceChoice, options: CurveOptions = {}): Promise<Curves> {
-  const { eviction = ["lru"], index, rules } = options;
+  const { eviction = ["lru"], index, rules, seed = 1, warmup = 0, sample: rate } = options;
+  checkSample(options);
   const configurations = await combinations({ index, eviction, rules });
   const stream = await streamed(source, options);
-  const shared = new SharedBlocks(stream);
+  let sample: Sample | undefined;
   try {
-    return await curvesOf(stream, shared, configurations, options);
+    const totals = await stream.count(counting(options, `reading ${stream.name}`));
+    checkWarmup(warmup, totals.requests);
+    sample = rate === undefined ? undefined : await sampleOf(stream, { ...options, rate, seed, warmup });
+    return await curvesOf(stream, sample, configurations, options);
   } finally {
-    shared.close();
+    await sample?.stream.close();
     await stream.close();
   }
 }
 
+function checkSample({ sample, bound = false, metric }: CurveOptions): void {
+  if (sample === undefined) return;
+  if (!(sample > 0 && sample < 1))
+    throw new InputError(`--sample is ${sample * 100}%, expected more than 0% and less than 100%`);
+  if (bound)
+    throw new InputError("--bound and --sample exclude each other: the bound of a sample does not bound the trace");
+  if (metric === "anyResidentBlock")
+    throw new InputError(`--metric ${metric} has no estimate of its error, which --sample needs`);
+}
+
 /** What all curves of a trace have in common. */
-interface Common {
+interface Common extends Pick<CurveOptions, "signal"> {
   readonly blockTokens: number;
   /** In blocks, ascending. */
   readonly sizes: readonly number[];
+  /** The sizes of the caches that are replayed: those of a sample are smaller. */
+  readonly cacheSizes: readonly number[];
+  readonly sample: Sample | undefined;
   readonly warmup: number;
   readonly seed: number;
   readonly metric: Metric;
   readonly advance: (requests: number) => void;
-  readonly signal: AbortSignal | undefined;
 }
 
 async function curvesOf(
-  stream: TraceStream,
-  shared: SharedBlocks,
+  whole: TraceStream,
+  sample: Sample | undefined,
   configurations: readonly Configuration[],
   options: CurveOptions,
 ): Promise<Curves> {
   const { blocks, blockSize, warmup = 0, seed = 1, metric = "block", signal, bound = false } = options;
-  const totals = await stream.count(counting(options, `reading ${stream.name}`));
-  checkWarmup(warmup, totals.requests);
+  const stream = sample?.stream ?? whole;
+  const totals = stream.totals!;
+  const share = sample?.tokenShare ?? 1;
   const blockTokens = blockTokensFor(totals, blockSize);
-  const { distinctBlocks } = await shared.of(configurations[0].parts, blockTokens);
-  assert(distinctBlocks !== undefined, "the distinct blocks of a trace were not counted");
-  const sizes = sizesOf(blocks ?? defaultSizes, distinctBlocks);
-  const [onePass, replayed] = [configurations.filter(isOnePass), configurations.filter((one) => !isOnePass(one))];
-  if (replayed.length > 0) for (const size of sizes) checkMemory(size);
-  const passes = onePass.length + replayed.length * sizes.length;
-  const advance = counting(options, "computing curves", totals.requests * passes);
-  const common = { blockTokens, sizes, warmup, seed, metric, advance, signal };
-  const points = await onePassPoints(onePass, shared, common);
-  for (const one of replayed) points.set(one, await replayedPoints(one, shared, common));
-  const curves = configurations.map((one): Curve => {
-    const method = isOnePass(one) ? "one-pass" : "replay";
-    return { ...labelOf(one), exact: true, method, points: points.get(one)! };
-  });
-  const bounds = bound ? await boundCurves(configurations, shared, totals.unitTokens, common) : [];
-  const report = {
-    ...{ schema: "curve/1" as const, kvlab: version, trace: streamReport(stream, totals) },
-    ...{ blockTokens, distinctBlocks, metric, warmup, seed, curves: [...curves, ...bounds] },
-  };
-  return { report, name: stream.name };
+  const shared = new SharedBlocks(stream);
+  try {
+    const distinct = (await shared.of(configurations[0].parts, blockTokens)).distinctBlocks;
+    assert(distinct !== undefined, "the distinct blocks of a trace were not counted");
+    const distinctBlocks = Math.round(distinct / share);
+    const sizes = sizesOf(blocks ?? defaultSizes, distinctBlocks);
+    const cacheSizes = sizes.map((size) => Math.max(1, Math.round(size * share)));
+    const [onePass, replayed] = [configurations.filter(isOnePass), configurations.filter((one) => !isOnePass(one))];
+    if (replayed.length > 0) for (const size of cacheSizes) checkMemory(size);
+    const passes = onePass.length + replayed.length * sizes.length;
+    const advance = counting(options, "computing curves", totals.requests * passes);
+    const common = {
+      blockTokens,
+      sizes,
+      cacheSizes,
+      sample,
+      warmup: sample?.warmup ?? warmup,
+      seed,
+      metric,
+      advance,
+      signal,
+    };
+    const points = await onePassPoints(onePass, shared, common);
+    for (const one of replayed) points.set(one, await replayedPoints(one, shared, common));
+    const curves = configurations.map((one): Curve => {
+      const method = isOnePass(one) ? "one-pass" : "replay";
+      return { ...labelOf(one), exact: sample === undefined, method, points: points.get(one)! };
+    });
+    const bounds = bound ? await boundCurves(configurations, shared, totals.unitTokens, common) : [];
+    const report = {
+      ...{ schema: "curve/1" as const, kvlab: version, trace: streamReport(whole, whole.totals!) },
+      ...{ blockTokens, distinctBlocks, metric, warmup, seed },
+      ...(sample && { sample: sampleReport(sample, options.sample!, totals.requests) }),
+      curves: [...curves, ...bounds],
+    };
+    return { report, name: whole.name };
+  } finally {
+    shared.close();
+  }
 }
+
+const sampleReport = (
+  { chosenGroups, groupCount, tokenShare }: Sample,
+  rate: number,
+  requests: number,
+): SampleReport => ({
+  ...{ rate, requests, groups: chosenGroups, ofGroups: groupCount, tokenShare },
+});
 
 /** 0.1 % to 100 % of the distinct blocks: eight sizes for each factor of ten. */
 const defaultSizes = Array.from({ length: 25 }, (_, i) => ({ share: 10 ** (i / 8 - 3) }));
@@ -173,41 +237,78 @@ async function onePassPoints(
     const key = [order, rules["match-limit"], rules["drop-blocks"], rules.reserve].join();
     const computed = known.get(blocks) ?? new Map<string, CurvePoint[]>();
     known.set(blocks, computed);
-    const found =
-      computed.get(key) ?? (await onePassCurve(blocks, new StackCurve({ ...common, order, rules }), common));
+    const found = computed.get(key) ?? (await onePassCurve(blocks, { order, rules }, common));
     computed.set(key, found);
     points.set(one, found);
   }
   return points;
 }
 
-async function onePassCurve(input: BlockStream, curve: StackCurve, common: Common): Promise<CurvePoint[]> {
+async function onePassCurve(
+  input: BlockStream,
+  cache: Pick<StackCache, "order" | "rules">,
+  common: Common,
+): Promise<CurvePoint[]> {
+  const { blockTokens, cacheSizes, warmup } = common;
+  const hits = await sampledHits(input, common);
+  const observe =
+    hits && ((request: number, i: number, blocks: number, tokens: number) => hits[i].add(request, blocks, tokens));
+  const curve = new StackCurve({ ...cache, blockTokens, sizes: cacheSizes, warmup, ...(observe && { observe }) });
   for await (const { trace, blocks } of input.batches()) {
     curve.add(trace, blocks);
     common.advance(trace.requestCount);
     await yieldToEvents(common.signal);
   }
-  return curve.counters().map((counters, i) => exactPoint(common, common.sizes[i], cacheReport(counters)));
+  return curve.counters().map((counters, i) => pointOf(common, i, cacheReport(counters), hits?.[i]));
 }
 
 async function replayedPoints({ parts }: Configuration, shared: SharedBlocks, common: Common): Promise<CurvePoint[]> {
-  const { blockTokens, sizes, warmup, seed, advance, signal } = common;
+  const { blockTokens, cacheSizes, warmup, seed, advance, signal } = common;
   const input = await shared.of(parts, blockTokens);
+  const hits = await sampledHits(input, common);
   const points: CurvePoint[] = [];
-  for (const blocks of sizes) {
+  for (const [i, blocks] of cacheSizes.entries()) {
     const config = { ...parts, blockTokens, blocks, seed, warmup };
-    const { result } = await runReplay(input, config, { advance, signal, sink: discarded });
-    points.push(exactPoint(common, blocks, cacheReport(result.counters)));
+    const sink = hits ? observed(hits[i], warmup) : discarded;
+    const { result } = await runReplay(input, config, { advance, signal, sink });
+    points.push(pointOf(common, i, cacheReport(result.counters), hits?.[i]));
   }
   return points;
 }
 
-function exactPoint(
-  { metric }: Common,
-  blocks: number,
-  { hitRatio, refusedRequests }: ReturnType<typeof cacheReport>,
-): CurvePoint {
-  return { blocks, hitRatio, low: hitRatio[metric], high: hitRatio[metric], refusedRequests };
+/** Adds the results of measured requests to the hits of a sample. */
+function observed(hits: SampledHits, warmup: number): RunSink {
+  let request = 0;
+  return {
+    ...discarded,
+    addRequests({ hitBlocks, hitTokens }) {
+      for (let row = 0; row < hitBlocks.length; row++, request++)
+        if (request >= warmup) hits.add(request, hitBlocks[row], hitTokens[row]);
+    },
+  };
+}
+
+/** For a sample: the hits by size, without those of any request yet. */
+async function sampledHits(input: BlockStream, { sample, blockTokens, metric, cacheSizes, warmup }: Common) {
+  if (sample === undefined) return undefined;
+  const requests: SampledRequest[] = [];
+  for await (const { trace, blocks } of input.batches())
+    for (let row = 0; row < trace.requestCount; row++) {
+      const inputTokens = trace.inputTokens[row];
+      const fullBlocks = Math.floor(inputTokens / blockTokens);
+      const group = sample.groups[requests.length];
+      requests.push({ group, promptBlocks: blocks.promptBlocks[row], inputTokens, fullBlocks });
+    }
+  const { chosenGroups, groupCount } = sample;
+  return cacheSizes.map(() => new SampledHits(metric, requests, warmup, chosenGroups, chosenGroups / groupCount));
+}
+
+type CacheReport = ReturnType<typeof cacheReport>;
+
+function pointOf({ metric, sizes }: Common, i: number, cache: CacheReport, hits: SampledHits | undefined): CurvePoint {
+  const { hitRatio, refusedRequests } = cache;
+  const range = hits?.interval() ?? { low: hitRatio[metric], high: hitRatio[metric] };
+  return { blocks: sizes[i], hitRatio, ...range, refusedRequests };
 }
 
 /** The bound of each index and combination of rules. */

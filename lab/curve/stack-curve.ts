@@ -14,6 +14,8 @@ export interface StackCache {
   readonly sizes: readonly number[];
   /** Leading requests that are in no metric. */
   readonly warmup?: number;
+  /** Called with the hits of each measured request at each size with hits. */
+  readonly observe?: (request: number, size: number, hitBlocks: number, hitTokens: number) => void;
 }
 
 /** Sizes `[from, to)` that have served the same requests so far, and therefore have one stack. */
@@ -137,7 +139,7 @@ export class StackCurve {
     promptBlocks: number,
     tokens: number,
   ): void {
-    const { blockTokens, rules, order } = this.#cache;
+    const { blockTokens, rules, order, observe } = this.#cache;
     const sizes = this.#sizes;
     const isLimited = rules["match-limit"] !== "all";
     const drop = rules["drop-blocks"];
@@ -157,6 +159,7 @@ export class StackCurve {
       this.#fullHitBlocks[i] += Math.min(hits, fullBlocks);
       this.#blockRatioSum[i] += hits / promptBlocks;
       this.#tokenRatioSum[i] += hitTokens / tokens;
+      observe?.(this.#requests - 1, i, hits, hitTokens);
     }
   }
 

@@ -57,7 +57,17 @@ describe("kvlab curve", () => {
     expect(stdout).toMatch(/Caches of up to 100 blocks are smaller than some requests, which they refuse: \d+/);
   });
 
+  test("an estimate from a sample is stated with its interval", async () => {
+    const { code, stdout } = await kvlab(newFolder(), [...example, "--blocks", "2000,50%", "--sample", "50%"]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/\n +2,000 +[\d.]+ % +0\.\d{4} ± 0\.\d{4}\n/);
+    expect(stdout).toMatch(/Estimated from \d+ requests in \d+ of \d+ groups/);
+  });
+
   test.each([
+    [["--sample", "0%"], '--sample is "0%", expected a percentage below 100 such as 10%'],
+    [["--sample", "10%", "--bound"], "--bound and --sample exclude each other"],
+    [["--sample", "10%", "--metric", "anyResidentBlock"], "--metric anyResidentBlock has no estimate of its error"],
     [["--blocks", "unlimited"], "--blocks contains unlimited, expected sizes"],
     [["--blocks", "10,0"], '--blocks is "0", expected a whole number from 1'],
     [["--eviction", "lrv"], 'unknown eviction policy "lrv"'],
