@@ -139,12 +139,13 @@ export class ClientSessions implements SessionViews {
     return this.haveListener ? "sent" : "ignored by the eviction policy";
   }
 
+  /** The result does not depend on the log: without a policy that receives signals, sessions are recorded only for a log. */
   #operate(like: Request, send: (session: Session) => boolean): SignalResult {
-    if (!this.areUsed) return "ignored by the eviction policy";
     const session = this.#recorded(like);
+    const isSent = session !== undefined && send(session);
+    if (!this.haveListener) return "ignored by the eviction policy";
     if (session === undefined) return "no such session";
-    if (!send(session)) return "in use";
-    return this.haveListener ? "sent" : "ignored by the eviction policy";
+    return isSent ? "sent" : "in use";
   }
 
   #pause(session: Session, request: Request, id: number, tool: number, now: Nanos): void {

@@ -31,7 +31,7 @@ export interface ItemSize {
  * with a hit if the content stays cached over it. `add` is called with all batches in order.
  *
  * Items are blocks of the cache or, for tokens that are hit in parts of blocks, units of the trace; a block has one or more
- * slots for items. Memory: 4 bytes per content id, 8 per request, and 16 for each run of items with the same interval.
+ * slots for items. Memory: 4 bytes per content id, 16 per request, and 16 for each run of items with the same interval.
  */
 export class ReuseIntervals {
   readonly #cache: BoundedCache;

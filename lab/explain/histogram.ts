@@ -31,16 +31,6 @@ export class Histogram {
     if (value > this.max) this.max = value;
   }
 
-  addAll(other: Histogram): void {
-    if (other.#bins.length > this.#bins.length) this.#bins = grown(this.#bins, other.#bins.length);
-    other.#bins.forEach((count, at) => {
-      this.#bins[at] += count;
-    });
-    this.count += other.count;
-    this.sum += other.sum;
-    this.max = Math.max(this.max, other.max);
-  }
-
   /** The smallest value that at least `share` of the values do not exceed, with three significant digits; 0 without values. */
   quantile(share: number): number {
     const rank = Math.max(1, Math.ceil(share * this.count));

@@ -191,6 +191,29 @@ test("signals about sessions that a cache does not have, or whose requests run, 
   expect(sessions.resume(known, 0)).toBe("no such session");
 });
 
+test("without a policy that receives signals, results of operations do not depend on the event log", () => {
+  const live = new LiveCache();
+  const request = live.request("aaaa", { session: 1 });
+  for (const log of [undefined, new EventLog()]) {
+    const sessions = new ClientSessions(log);
+    const results = () => [
+      sessions.pause(request, 1, 0),
+      sessions.resume(request, 0),
+      sessions.expect(request, 1, 1, 0),
+      sessions.keep(request, 1, 0),
+      sessions.close(request, true, 0),
+    ];
+    const ignored = Array<string>(5).fill("ignored by the eviction policy");
+    // The session has not begun; its request is running; the request has ended; the session is closed.
+    expect(results()).toEqual(ignored);
+    sessions.arrived(request, 0);
+    expect(results()).toEqual(ignored);
+    sessions.ended(request, 0);
+    expect(results()).toEqual(ignored);
+    expect(results()).toEqual(ignored);
+  }
+});
+
 test("an event of a signal is a sentence with its session", () => {
   const log = new EventLog();
   log.signal(0, 7, 3, "pause");
