@@ -37,18 +37,15 @@ export const anyOperations = (names: readonly OperationName[]): fc.Arbitrary<(tr
         { minLength: 1, maxLength: 8, size: "max" },
       ),
     )
-    .map(
-      (drafts) =>
-        ({ requestCount }) =>
-          drafts.map((draft) => operationOf(draft, requestCount)).sort(inOrder),
-    );
+    .map((drafts) => (trace) => drafts.map((draft) => operationOf(draft, trace)).sort(inOrder));
 
 const inOrder = (a: Operation, b: Operation) => a.before - b.before;
 
 /** Pins, deletes and signals name the prefix or session of an earlier request, if there is one. */
-function operationOf({ operation, tokens, name, blocks, ...draft }: Draft, requestCount: number): Operation {
-  const before = draft.before % requestCount;
-  const prefix = { like: Math.max(0, before - 1 - draft.ago), ...(tokens > 0 && { tokens }) };
+function operationOf({ operation, tokens, name, blocks, ...draft }: Draft, trace: Trace): Operation {
+  const before = draft.before % trace.requestCount;
+  const like = Math.max(0, before - 1 - draft.ago);
+  const prefix = { like, ...(tokens > 0 && { tokens: Math.min(tokens, trace.inputTokens[like]) }) };
   switch (operation) {
     case "pin":
       return { before, operation, name, ...prefix };
@@ -64,9 +61,9 @@ function operationOf({ operation, tokens, name, blocks, ...draft }: Draft, reque
     case "resume":
     case "close":
     case "drop":
-      return { before, operation, like: prefix.like };
+      return { before, operation, like };
     case "expect":
-      return { before, operation, like: prefix.like, steps: blocks, ns: blocks * 1e6 };
+      return { before, operation, like, steps: blocks, ns: blocks * 1e6 };
     case "keep":
       return { before, operation, ns: blocks * 1e6, ...prefix };
   }

@@ -7,7 +7,7 @@ import { readTrace, rowOf, type Trace } from "../../core/trace/trace.ts";
 import { openTrace } from "../../traces/open.ts";
 import { writeMooncake } from "../../traces/write-mooncake.ts";
 import { version } from "../package.ts";
-import { readOperations } from "../run/operations-file.ts";
+import { checkOperations, readOperations } from "../run/operations-file.ts";
 import type { FuzzCase } from "./kinds.ts";
 import type { Finding } from "./search.ts";
 import type { Setup } from "./setup.ts";
@@ -101,10 +101,13 @@ export async function readSaved(
     ...{ name: basename(file, ".json"), file, traceFile: beside(trace) },
     ...(operations !== undefined && { operationsFile: beside(operations) }),
   };
+  const read = await readTrace(await openTrace([saved.traceFile]));
+  const found = saved.operationsFile === undefined ? undefined : await readOperations(saved.operationsFile);
+  if (found) checkOperations(found, read);
   return {
     ...{ against: formerNames[against] ?? against, setup, saved },
-    trace: await readTrace(await openTrace([saved.traceFile])),
-    operations: saved.operationsFile === undefined ? [] : await readOperations(saved.operationsFile),
+    trace: read,
+    operations: found?.operations ?? [],
   };
 }
 

@@ -5,6 +5,7 @@ import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import type { BlockColumns } from "../../core/trace/content.ts";
 import type { Nanos, Trace } from "../../core/trace/trace.ts";
+import { parseJson } from "../../traces/json-value.ts";
 import { readTextFile } from "../../traces/read-text.ts";
 
 /** A line of an operations file. */
@@ -40,24 +41,56 @@ const operationFields = {
   drop: { required: ["like"], optional: [] },
 } as const;
 
+/** Numbers of tools and steps are columns of 32 bits in a trace. */
+const largest: Readonly<Record<string, number>> = { tool: 2 ** 32 - 1, steps: 2 ** 32 - 1 };
+
+/** The operations of a file, in order. */
+export interface OperationsFile {
+  readonly operations: readonly Operation[];
+  /** By operation: file and line. */
+  readonly places: readonly string[];
+}
+
 /** An operation and its result. */
 export interface OperationResult extends Operation {
   readonly result: string;
 }
 
 /** Reads a file of operations, JSON lines. @throws InputError with file, line, what was found and what was expected. */
-export async function readOperations(file: string): Promise<Operation[]> {
+export async function readOperations(file: string): Promise<OperationsFile> {
   const text = await readTextFile(file);
-  const operations = text
-    .split("\n")
-    .flatMap((line, i) => (line.trim() === "" ? [] : parsed(line, `${file}:${i + 1}`)));
+  const operations: Operation[] = [];
+  const places: string[] = [];
+  for (const [i, line] of text.split("\n").entries()) {
+    if (line.trim() === "") continue;
+    places.push(`${file}:${i + 1}`);
+    operations.push(parsed(line, file, i + 1));
+  }
   if (operations.length === 0) throw new InputError(`${file}: is empty, expected operations as JSON lines`);
-  const late = operations.find(({ before }, i) => i > 0 && before < operations[i - 1].before);
-  if (late) throw new InputError(`${file}: the operation before request ${late.before} is out of order in the file`);
-  return operations;
+  const late = operations.findIndex(({ before }, i) => i > 0 && before < operations[i - 1].before);
+  if (late >= 0)
+    throw new InputError(
+      `${places[late]}: before is ${operations[late].before}, expected at least ${operations[late - 1].before} as in the operation above`,
+    );
+  return { operations, places };
 }
 
-function parsed(line: string, where: string): Operation {
+/** @throws InputError if an operation names a request, or tokens of a prompt, that the trace does not have */
+export function checkOperations({ operations, places }: OperationsFile, trace: Trace): void {
+  const { requestCount, inputTokens } = trace;
+  for (const [i, { before, like = 0, tokens = 0 }] of operations.entries()) {
+    for (const [name, request] of Object.entries({ before, like }))
+      if (request >= requestCount)
+        throw new InputError(`${places[i]}: ${name} is ${request}, the trace has ${requestCount} requests, from 0`);
+    if (tokens > inputTokens[like])
+      throw new InputError(
+        `${places[i]}: tokens is ${tokens}, expected at most ${inputTokens[like]}, the prompt of request ${like}`,
+      );
+  }
+}
+
+function parsed(line: string, file: string, number: number): Operation {
+  const where = `${file}:${number}`;
   let value: unknown;
   try {
     value = JSON.parse(line);
@@ -66,7 +99,14 @@ function parsed(line: string, where: string): Operation {
   }
   if (typeof value !== "object" || value === null || Array.isArray(value))
     throw new InputError(`${where}: is ${JSON.stringify(value)}, expected an object`);
-  const found = value as Record<string, unknown>;
+  // Refuses a name that occurs twice, of which JSON.parse uses the last.
+  const bytes = Buffer.from(line);
+  parseJson(bytes, 0, bytes.length, { file, line: number });
+  checkFields(value as Record<string, unknown>, where);
+  return value as Operation;
+}
+
+function checkFields(found: Record<string, unknown>, where: string): void {
   const names = Object.keys(operationFields);
   const { operation } = found;
   if (typeof operation !== "string" || !names.includes(operation)) {
@@ -78,18 +118,24 @@ function parsed(line: string, where: string): Operation {
   const all: string[] = ["before", "operation", ...required, ...optional];
   const missing = ["before", ...required].find((name) => found[name] === undefined);
   if (missing) throw new InputError(`${where}: ${operation} has no ${missing}, expected ${all.join(", ")}`);
+  if (operation === "expect" && found["ns"] === undefined && found["steps"] === undefined)
+    throw new InputError(`${where}: expect has neither ns nor steps, expected at least one of them`);
   for (const [name, field] of Object.entries(found)) {
     if (!all.includes(name)) throw new InputError(`${where}: ${operation} has ${name}, expected ${all.join(", ")}`);
-    if (name === "operation") continue;
-    const isText = name === "name";
-    const least = name === "before" || name === "like" || name === "ns" ? 0 : 1;
-    const isRight = isText
-      ? typeof field === "string" && field !== ""
-      : Number.isSafeInteger(field) && Number(field) >= least;
-    const expected = isText ? "a string" : `a whole number from ${least}`;
-    if (!isRight) throw new InputError(`${where}: ${name} is ${JSON.stringify(field)}, expected ${expected}`);
+    if (name !== "operation") checkField(name, field, where);
   }
-  return value as Operation;
+}
+
+function checkField(name: string, field: unknown, where: string): void {
+  const isText = name === "name";
+  const least = name === "before" || name === "like" || name === "ns" ? 0 : 1;
+  const most = largest[name];
+  const isRight = isText
+    ? typeof field === "string" && field !== ""
+    : Number.isSafeInteger(field) && Number(field) >= least && Number(field) <= (most ?? Number.MAX_SAFE_INTEGER);
+  const range = most === undefined ? `from ${least}` : `from ${least} to ${most}`;
+  const expected = isText ? "a string" : `a whole number ${range}`;
+  if (!isRight) throw new InputError(`${where}: ${name} is ${JSON.stringify(field)}, expected ${expected}`);
 }
 
 /** Executes the operations of a file in one replay, each before its request. */
@@ -102,11 +148,7 @@ export class OperationsPlayer {
   readonly #pins = new Map<string, Sequence>();
   readonly #onResult: (result: OperationResult) => void;
 
-  /**
-   * `onResult` is called after each operation.
-   *
-   * @throws InputError if an operation names a request that the trace does not have.
-   */
+  /** The requests of the operations must be in the trace; `onResult` is called after each operation. */
   constructor(
     operations: readonly Operation[],
     trace: Trace,
@@ -114,11 +156,6 @@ export class OperationsPlayer {
     onResult: (result: OperationResult) => void = () => {},
   ) {
     this.#onResult = onResult;
-    for (const { before, like = 0 } of operations)
-      if (Math.max(before, like) >= trace.requestCount)
-        throw new InputError(
-          `an operation names request ${Math.max(before, like)}, the trace has ${trace.requestCount}, from 0`,
-        );
     for (const [at, operation] of operations.entries()) {
       const sameRequest = this.#before.get(operation.before);
       if (sameRequest) sameRequest.push([at, operation]);

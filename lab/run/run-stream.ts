@@ -26,7 +26,7 @@ import {
 } from "./configuration.ts";
 import type { LiveRun } from "./live.ts";
 import { checkWarmup, readsArrivals, withLoad } from "./load.ts";
-import { type Operation, OperationsPlayer } from "./operations-file.ts";
+import { checkOperations, type OperationsFile, OperationsPlayer } from "./operations-file.ts";
 import { engineCapacity, engineFrom } from "./real-engine.ts";
 import { onlyBatch, type Run, runReplay, servedRequests } from "./run.ts";
 import { discarded, type RunSink } from "./run-sink.ts";
@@ -38,7 +38,7 @@ import type { StreamedRun, TargetOptions } from "./trace-run.ts";
 /** What is prepared before a trace is read. */
 export interface Preparation {
   readonly parts: Parts;
-  readonly operations: readonly Operation[] | undefined;
+  readonly operations: OperationsFile | undefined;
   readonly timeline: TimelineFile | undefined;
   /** The trace is kept in memory, and so are the results of its requests. */
   readonly isWhole?: boolean;
@@ -220,9 +220,10 @@ export async function turnsFrom(
   return turns;
 }
 
-async function playerOf(operations: readonly Operation[], input: BlockStream): Promise<OperationsPlayer> {
+async function playerOf(file: OperationsFile, input: BlockStream): Promise<OperationsPlayer> {
   const { trace, blocks } = await onlyBatch(input);
-  return new OperationsPlayer(operations, trace, blocks);
+  checkOperations(file, trace);
+  return new OperationsPlayer(file.operations, trace, blocks);
 }
 
 /** Tables that are written while the run proceeds; after a signal no temporary file may remain of a run with plug-in code. */

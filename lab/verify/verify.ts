@@ -22,7 +22,7 @@ import {
 } from "../run/configuration.ts";
 import { costFrom } from "../run/cost-file.ts";
 import { withLoad } from "../run/load.ts";
-import { OperationsPlayer, readOperations } from "../run/operations-file.ts";
+import { checkOperations, OperationsPlayer, readOperations } from "../run/operations-file.ts";
 import { engineCapacity, engineFrom, type RealEngine } from "../run/real-engine.ts";
 import type { SimulationOptions } from "../run/simulation-options.ts";
 import { verifyDecisions } from "./verification.ts";
@@ -88,9 +88,11 @@ export async function verify(source: TraceChoice, options: VerifyOptions = {}): 
   checkContentsOptions(options);
   if (options.blocks !== undefined && options.capacity !== undefined)
     throw new InputError("--blocks and --capacity exclude each other: both set the size of the cache");
-  const operations = options.operations === undefined ? undefined : await readOperations(options.operations);
+  const file = options.operations === undefined ? undefined : await readOperations(options.operations);
   const read = await opened(source, options);
-  const input = withTrace(read, shortened(withLoad(read.trace, options), shorten));
+  const loaded = withLoad(read.trace, options);
+  if (file) checkOperations(file, loaded);
+  const input = withTrace(read, shortened(loaded, shorten));
   const { trace } = input;
   const engine = engineFrom({ ...options, target: backend }, trace);
   const blockTokens = blockTokensFor(trace, options.blockSize, parts.preset);
@@ -106,7 +108,7 @@ export async function verify(source: TraceChoice, options: VerifyOptions = {}): 
   };
   checkMemory(config.blocks);
   const before = () => {
-    const player = operations && new OperationsPlayer(operations, trace, blocks);
+    const player = file && new OperationsPlayer(file.operations, trace, blocks);
     return player && (((...args) => player.before(...args)) satisfies RunConfig["before"]);
   };
   const design = calibrate === undefined ? undefined : designFor(trace, config, engine, calibrate);

@@ -20,15 +20,15 @@ const replay = ["replay", "--limit", "300", "--preset", "vllm", "--operations", 
 
 test("operations are executed before their requests, and the report has each result", async () => {
   const folder = folderWith([
-    { before: 10, operation: "pin", like: 3, tokens: 200, name: "system" },
-    { before: 10, operation: "pin", like: 3, tokens: 200, name: "system" },
-    { before: 20, operation: "delete", like: 3, tokens: 200 },
+    { before: 10, operation: "pin", like: 3, tokens: 181, name: "system" },
+    { before: 10, operation: "pin", like: 3, tokens: 181, name: "system" },
+    { before: 20, operation: "delete", like: 3, tokens: 181 },
     { before: 30, operation: "evict", blocks: 5 },
     { before: 40, operation: "reset" },
     { before: 50, operation: "unpin", name: "system" },
     { before: 51, operation: "unpin", name: "system" },
     { before: 60, operation: "reset" },
-    { before: 60, operation: "delete", like: 3, tokens: 200 },
+    { before: 60, operation: "delete", like: 3, tokens: 181 },
   ]);
   const { operations, cache } = await json(folder, [...replay, "--rule", "pin-blocks=20", "--audit", "--no-save"]);
   expect((operations as { result: string }[]).map(({ result }) => result)).toEqual([
@@ -108,10 +108,37 @@ describe("an invalid file of operations is refused in one line", () => {
     [[{ before: 1, operation: "evict", blocks: 0 }], "ops.jsonl:1: blocks is 0, expected a whole number from 1"],
     [
       [{ before: 5, operation: "reset" }, "", { before: 4, operation: "reset" }],
-      "ops.jsonl: the operation before request 4 is out of order in the file",
+      "ops.jsonl:3: before is 4, expected at least 5 as in the operation above",
     ],
     [[""], "ops.jsonl: is empty, expected operations as JSON lines"],
-    [[{ before: 300, operation: "reset" }], "an operation names request 300, the trace has 300, from 0"],
+    [["", { before: 300, operation: "reset" }], "ops.jsonl:2: before is 300, the trace has 300 requests, from 0"],
+    [
+      [
+        { before: 1, operation: "reset" },
+        { before: 3, operation: "pause", like: 301 },
+      ],
+      "ops.jsonl:2: like is 301, the trace has 300 requests, from 0",
+    ],
+    [
+      ['{"before": 10, "operation": "pause", "like": 3, "like": 4}'],
+      'ops.jsonl:1: the name "like" occurs twice in one object at column 49',
+    ],
+    [
+      [{ before: 10, operation: "keep", like: 3, ns: 1, tokens: 99_999_999 }],
+      /^ops.jsonl:1: tokens is 99999999, expected at most \d+, the prompt of request 3$/,
+    ],
+    [
+      [{ before: 10, operation: "pause", like: 3, tool: 2 ** 32 }],
+      "ops.jsonl:1: tool is 4294967296, expected a whole number from 1 to 4294967295",
+    ],
+    [
+      [{ before: 10, operation: "expect", like: 3, steps: 2 ** 32 }],
+      "ops.jsonl:1: steps is 4294967296, expected a whole number from 1 to 4294967295",
+    ],
+    [
+      [{ before: 10, operation: "expect", like: 3 }],
+      "ops.jsonl:1: expect has neither ns nor steps, expected at least one of them",
+    ],
   ];
   test.each(cases)("%j", async (lines, message) => {
     const text = await refusal(folderWith(lines), [...replay, "--no-save"]);
