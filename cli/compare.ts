@@ -67,10 +67,10 @@ Examples:
   kvlab compare trace.jsonl --target sim --preset vllm,sglang --rate 2,4,8
   kvlab compare trace.jsonl --target ${defaultBackend.name} --model ./llama --preset vllm,sglang
 
-The offline optimum and the unlimited cache are always shown, and a proven
-bound, which no eviction policy exceeds. "gap closed" is the share of the gap
-between lru and that bound that a policy closes, with the same other options;
-lru is run for it if it is not in the list.
+The offline optimum and the unlimited cache are always shown. A proven bound,
+which no eviction policy exceeds, is shown if the list has another policy. "gap
+closed" is the share of the gap between lru and that bound that a policy closes,
+with the same other options; lru is run for it if it is not in the list.
 
 Where presets have different block sizes, all get the same capacity in tokens:
 --blocks counts blocks of --block-size tokens (default: the trace's unit or 16).

@@ -194,7 +194,9 @@ export function optionsOf(
     const fits = Number.isFinite(value) && value >= min && value <= max && (fraction || Number.isSafeInteger(value));
     if (!fits) {
       const range = max === Number.POSITIVE_INFINITY ? `from ${min}` : `from ${min} to ${max}`;
-      throw new InputError(`${name} is ${value}, expected a ${fraction ? "number" : "whole number"} ${range}`);
+      throw new InputError(
+        `option ${name} of ${plugin} is ${value}, expected a ${fraction ? "number" : "whole number"} ${range}`,
+      );
     }
     all[name] = value;
   }

@@ -17,9 +17,9 @@ export function evictionOptions(
   const options: Record<string, number> = {};
   for (const pair of pairs.split(":").slice(1)) {
     const [option, value] = pair.split("=");
-    if (!/^\d+(\.\d+)?(e[+-]?\d+)?$/.test(value))
-      throw new InputError(`option ${option} of the eviction policy is "${value}", expected a number`);
-    if (Object.hasOwn(options, option)) throw new InputError(`option ${option} of the eviction policy is given twice`);
+    if (!/^-?\d+(\.\d+)?(e[+-]?\d+)?$/.test(value))
+      throw new InputError(`option ${option} of ${name} is "${value}", expected a number`);
+    if (Object.hasOwn(options, option)) throw new InputError(`option ${option} of ${name} is given twice`);
     options[option] = Number(value);
   }
   return { name, options };

@@ -39,8 +39,8 @@ class WorkloadAware extends ByLists {
   /** By request: its workload, plus 1; 0: none yet. */
   #workloadOf = new Uint8Array(1 << 10);
   readonly #workloads = new Map<number, number>();
-  /** By session: requests so far. */
-  readonly #turns = new Map<number, number>();
+  /** By namespace and session: requests so far. Equal session ids of two namespaces are different sessions. */
+  readonly #turns = new Map<number, Map<number, number>>();
   /** Evicted entries, and the sum of their times from last use to eviction. */
   #evictions = 0;
   #idleNs = 0;
@@ -121,13 +121,20 @@ class WorkloadAware extends ByLists {
     return (reuses / this.#useCount[workload]) * (Math.exp(-idleNs / meanNs) - Math.exp(-(idleNs + stayNs) / meanNs));
   }
 
-  #workloadFor({ session, category }: RequestView): number {
-    const turn = session === 0 ? 0 : Math.min(lastTurn, (this.#turns.get(session) ?? 0) + 1);
-    if (session !== 0) this.#turns.set(session, turn);
+  #workloadFor({ namespace, session, category }: RequestView): number {
+    const turn = session === 0 ? 0 : this.#turnOf(namespace, session);
     const name = category * (lastTurn + 1) + turn;
     const known = this.#workloads.get(name) ?? this.#workloads.size;
     this.#workloads.set(name, known);
     return Math.min(known, mostWorkloads - 1);
+  }
+
+  #turnOf(namespace: number, session: number): number {
+    let turns = this.#turns.get(namespace);
+    if (turns === undefined) this.#turns.set(namespace, (turns = new Map()));
+    const turn = Math.min(lastTurn, (turns.get(session) ?? 0) + 1);
+    turns.set(session, turn);
+    return turn;
   }
 
   /** Counts a use of the content, and the reuse that ends the time since its last use. */

@@ -96,5 +96,7 @@ test("any prices prove a bound, and negative ones do not", () => {
   const [free, intervals] = [[2, 1, 2], [{ start: 0, length: 2, copies: 2, weight: 1 }]];
   const packing = packingOf(free, intervals);
   expect(largestValue(packing)).toBe(1);
-  expect([0, 0.5, 1, 7].map((price) => dualValue(packing, Float64Array.of(0, price, 0)))).toEqual([2, 1.5, 1, 7]);
+  const dualOf = (...prices: number[]) => dualValue(packing, Float64Array.from(prices));
+  expect([0, 0.5, 1, 7].map((price) => dualOf(0, price, 0))).toEqual([2, 1.5, 1, 7]);
+  expect(dualOf(-1, 1, 0)).toBe(-1); // Below the largest value, 1.
 });

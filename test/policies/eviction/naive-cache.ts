@@ -30,7 +30,8 @@ export interface NaiveRequest {
   readonly prompt: readonly Block[];
   readonly inputTokens: number;
   readonly arrivalNs: number;
-  /** 0 = none, as for the category. */
+  /** 0 = none, as for session and category. */
+  readonly namespace: number;
   readonly session: number;
   readonly category: number;
 }
@@ -64,6 +65,7 @@ export function naiveDecisions(trace: Trace, blockTokens: number, capacity: numb
       prompt,
       inputTokens: trace.inputTokens[request],
       arrivalNs: trace.arrivalNs[request],
+      namespace: trace.optional.namespace?.[request] ?? 0,
       session: trace.optional.session?.[request] ?? 0,
       category: trace.optional.category?.[request] ?? 0,
     });

@@ -116,7 +116,7 @@ interface Use {
 /** All uses of all contents are kept, and all times between them are added up for each decision. */
 export function workloadAware(): NaivePolicy {
   const uses = new Map<number, Use[]>();
-  const turns = new Map<number, number>();
+  const turns = new Map<string, number>();
   const workloads: string[] = [];
   const stays: number[] = [];
   let current = "";
@@ -140,10 +140,11 @@ export function workloadAware(): NaivePolicy {
   };
   const seen: (typeof cached)[number][] = [];
   return {
-    begin(_request, { prompt, arrivalNs, session, category }) {
+    begin(_request, { prompt, arrivalNs, namespace, session, category }) {
       now = Math.max(now, arrivalNs);
-      turns.set(session, (turns.get(session) ?? 0) + 1);
-      current = `${category} ${session === 0 ? 0 : Math.min(4, turns.get(session)!)}`;
+      const turn = (turns.get(`${namespace} ${session}`) ?? 0) + 1;
+      turns.set(`${namespace} ${session}`, turn);
+      current = `${category} ${session === 0 ? 0 : Math.min(4, turn)}`;
       if (!workloads.includes(current)) workloads.push(current);
       for (const { key } of prompt) uses.set(key, [...(uses.get(key) ?? []), { workload: current, atNs: now }]);
     },

@@ -125,3 +125,18 @@ describe.each([...generatedTraces, ...(hasRecordedTraces ? recorded : [])])("%s"
     }
   });
 });
+
+test("workload-aware: equal session ids of two namespaces are different sessions", async () => {
+  const chats = await readTrace(
+    chatSource({ requests: 130, seed: 3, unitTokens: 128, systemPrompts: 8, sessionsPerS: 0.5 }),
+  );
+  const { session } = chats.optional;
+  const namespace = session!.map((number) => 1 + (number % 2));
+  const trace = { ...chats, optional: { ...chats.optional, namespace, session: session!.map((n) => (n + 1) >> 1) } };
+  const renumbered = { ...chats, optional: { ...chats.optional, namespace } };
+  for (const blocks of capacitiesOf(trace, 128)) {
+    const expected = naiveDecisions(trace, 128, blocks, kv.workloadAware());
+    expect(decisionsOf(trace, "workload-aware", 128, blocks), `${blocks} blocks`).toEqual(expected);
+    expect(naiveDecisions(renumbered, 128, blocks, kv.workloadAware())).toEqual(expected);
+  }
+});

@@ -107,10 +107,10 @@ test("an option that a router does not have, or a value out of range, is refused
     'router round-robin has no option "speed": it has none',
   );
   expect(() => routerOf("prefix-affinity", 2, { "cache-threshold": 2 })).toThrow(
-    "cache-threshold is 2, expected a number from 0 to 1",
+    "option cache-threshold of prefix-affinity is 2, expected a number from 0 to 1",
   );
   expect(() => routerOf("consistent-hash", 2, { replication: 1.5 })).toThrow(
-    "replication is 1.5, expected a whole number from 1 to 4096",
+    "option replication of consistent-hash is 1.5, expected a whole number from 1 to 4096",
   );
 });
 
