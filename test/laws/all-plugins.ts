@@ -24,6 +24,9 @@ export const isLong = process.env["KVLAB_LONG"] === "1";
 export const runs = (count: number): number => (isLong ? 50 * count : count);
 const leastOperations = 1_000_000;
 
+/** KVLAB_CASES=0.1 runs a tenth of the cases of each trial: mutation testing runs the laws once for each mutant. */
+const shareOfCases = Number(process.env["KVLAB_CASES"] ?? 1);
+
 /** Counts the operations of all caches with these plug-ins: admissions, extensions, publications, releases ... */
 class Operations {
   readonly parts: PluginSet;
@@ -57,7 +60,7 @@ class Operations {
 /** Fails with every violation of the trial: its law, seed and smallest case. */
 export function holds(trial: Trial, parts: PluginSet, share = 1): void {
   const operations = new Operations(parts);
-  const options = { runs: Math.ceil(trial.runs * share), around: operations.around };
+  const options = { runs: Math.ceil(trial.runs * share * shareOfCases), around: operations.around };
   let rounds = 0;
   do {
     report(violations(trial, operations.parts, options));
