@@ -46,7 +46,7 @@ const sample = sampleOf(mutants, wholeNumber("sample"), wholeNumber("seed"));
 console.log(`${sample.length} of ${mutants.length} mutants, seed ${values.seed}`);
 
 mkdirSync(dirname(sampleFile), { recursive: true });
-const keys = new Set(sample.map(keyOf));
+const keys = new Set(sample.map((mutant) => keyOf(mutant)));
 writeFileSync(sampleFile, JSON.stringify([...keys]));
 keepTestedOnly();
 
@@ -74,4 +74,4 @@ const results = await new Stryker({
 keepTestedOnly();
 rmSync(sampleFile);
 
-console.log(summary(results.filter((result) => keys.has(keyOf(result)))));
+console.log(summary(results.filter((result) => keys.has(keyOf(result, 1)))));

@@ -123,11 +123,6 @@ export class BlockTable {
     this.#refusedFrom = at;
   }
 
-  /** Blocks from `to` on are not published any more. */
-  unpublish(to: number): void {
-    if (to < this.#published) this.#published = to;
-  }
-
   /** The private block at this place begins as a copy. */
   beginCopy(at: number): void {
     this.#copiedAt = at;

@@ -315,7 +315,7 @@ export class KvCache {
 
   /**
    * The step under way is rolled back: blocks that it would have computed, and that are published already
-   * (`publish=allocation`), are dropped from the index.
+   * (`publish=allocation`), are dropped from the index. The sequence is preempted or refused afterwards.
    */
   cancelled(sequence: Sequence, now: Nanos): void {
     this.begin(sequence, now);
@@ -325,7 +325,6 @@ export class KvCache {
       const block = blocks.blocks[i];
       if (!blocks.isShared(i) && this.pool.stateOf(block) === published) this.index.drop(block);
     }
-    blocks.unpublish(computed);
     this.lookup.history?.rolledBack(
       sequence.request,
       computed,

@@ -8,9 +8,9 @@ export const LoggedState = { free: 0, private: 1, referenced: 2, idle: 3 } as co
 export class LoggedBlockStates {
   /** Number of blocks; the columns may be longer. */
   blocks = 0;
-  /** By block, a value of `BlockLife`. */
+  /** By block, a value of `LoggedState`. */
   life = new Uint8Array(0);
-  /** Number of blocks by `BlockLife`. */
+  /** Number of blocks by `LoggedState`. */
   readonly counts = new Int32Array(4);
 
   isCached(block: number): boolean {

@@ -1,10 +1,10 @@
+import { createHash } from "node:crypto";
 import { readdirSync, readFileSync } from "node:fs";
 import { relative } from "node:path";
 import type { Mutant } from "@stryker-mutator/api/core";
 import type { Ignorer } from "@stryker-mutator/api/ignore";
 import type { Logger } from "@stryker-mutator/api/logging";
 import { Instrumenter } from "@stryker-mutator/instrumenter";
-import { seededRandom } from "../../core/random.ts";
 
 /** The folders whose sources are mutated. */
 const folders = ["core", "policies"];
@@ -74,22 +74,31 @@ export async function mutantsOf(sources: readonly Source[]): Promise<readonly Mu
   return mutants.filter(({ status }) => status === undefined);
 }
 
-/** The first `count` mutants in the random order of the seed: a larger sample of the same seed contains a smaller one. */
-export function sampleOf<T>(mutants: readonly T[], count: number, seed: number): readonly T[] {
-  const random = seededRandom(seed);
-  const order = [...mutants];
-  const size = Math.min(count, order.length);
-  for (let i = 0; i < size; i++) {
-    const j = i + random.below(order.length - i);
-    [order[i], order[j]] = [order[j], order[i]];
-  }
-  return order.slice(0, size);
+/**
+ * The `count` mutants with the smallest hashes of the seed and their text. A larger sample of the same seed contains a smaller
+ * one, and a change of a source changes the sample only by the mutants of the lines that it changes.
+ */
+export function sampleOf(mutants: readonly Mutant[], count: number, seed: number): readonly Mutant[] {
+  const equal = new Map<string, number>();
+  const ranked = mutants.map((mutant) => {
+    const text = [seed, mutant.fileName, mutant.mutatorName, mutant.replacement].join("\n");
+    const before = equal.get(text) ?? 0;
+    equal.set(text, before + 1);
+    return { mutant, rank: createHash("sha256").update(`${text}\n${before}`).digest("hex") };
+  });
+  ranked.sort((a, b) => (a.rank < b.rank ? -1 : 1));
+  return ranked.slice(0, count).map(({ mutant }) => mutant);
 }
 
 /** Stryker's pattern that mutates only what begins and ends inside the mutant. */
 export const rangeOf = ({ fileName, location: { start, end } }: Mutant): string =>
   `${fileName}:${start.line + 1}:${start.column}-${end.line + 1}:${end.column}`;
 
-/** Identifies a mutant in every run on these sources: Stryker's ids differ from run to run. */
-export const keyOf = ({ fileName, location: { start, end }, mutatorName, replacement }: Mutant): string =>
-  [relative(".", fileName), start.line, start.column, end.line, end.column, mutatorName, replacement].join(" ");
+/**
+ * Identifies a mutant in every run on these sources: Stryker's ids differ from run to run. `first` is the number of the first line
+ * and column: 0 before the test of a mutant, 1 in its result.
+ */
+export const keyOf = ({ fileName, location: { start, end }, mutatorName, replacement }: Mutant, first = 0): string => {
+  const place = [start.line, start.column, end.line, end.column].map((at) => at - first);
+  return [relative(".", fileName), ...place, mutatorName, replacement].join(" ");
+};

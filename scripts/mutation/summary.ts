@@ -1,6 +1,7 @@
 import { relative } from "node:path";
 import type { MutantResult } from "@stryker-mutator/api/core";
 
+/** A tested mutant. Lines and columns are from 1, as in all results of Stryker; those of a mutant before its test are from 0. */
 type Tested = Pick<MutantResult, "fileName" | "location" | "mutatorName" | "replacement" | "status">;
 
 const count = (results: readonly Tested[], status: Tested["status"]) =>
@@ -8,9 +9,9 @@ const count = (results: readonly Tested[], status: Tested["status"]) =>
 
 export const isKilled = ({ status }: Tested): boolean => status === "Killed" || status === "Timeout";
 
-/** A mutant's place, both lines and columns from 1, and its replacement. */
+/** A mutant's place and its replacement. */
 export function lineOf({ fileName, location: { start, end }, mutatorName, replacement, status }: Tested): string {
-  const place = `${relative(".", fileName)}:${start.line + 1}:${start.column + 1}-${end.line + 1}:${end.column + 1}`;
+  const place = `${relative(".", fileName)}:${start.line}:${start.column}-${end.line}:${end.column}`;
   return `${place} ${mutatorName}: ${replacement?.replaceAll(/\s+/g, " ")} (${status})`;
 }
 

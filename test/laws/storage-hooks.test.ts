@@ -3,6 +3,7 @@ import { describe, expect, test, vi } from "vitest";
 import { BlockTable } from "../../core/cache/block-table.ts";
 import { KvCache } from "../../core/cache/kv-cache.ts";
 import { CacheRequests } from "../../core/cache/replica-requests.ts";
+import { PolicyError } from "../../core/errors.ts";
 import type { EvictionPlugin } from "../../core/plugins/index.ts";
 import { evictionWith } from "../../core/replica/compose.ts";
 import { configs } from "../../laws/configs.ts";
@@ -11,6 +12,7 @@ import type { Trial } from "../../laws/trial.ts";
 import { evictionTrials } from "../../laws/trials.ts";
 import { workloads } from "../../laws/workloads.ts";
 import { evictionRegistry, indexRegistry } from "../../policies/registry.ts";
+import { LiveCache } from "../support/live-cache.ts";
 import { allPlugins, holds } from "./all-plugins.ts";
 import { broken, violationsWith } from "./hook-faults.ts";
 
@@ -117,6 +119,14 @@ test("first-to-expire detects a policy whose nextToExpire has side effects", () 
   expect(violationsWith(eviction)).toMatch(
     /^nextToExpire\(\) returned (\d+, and undefined|undefined, and \d+) when called again/m,
   );
+});
+
+test.each([Number.NaN, undefined, "soon"])("an expiry time of %s is an error of the policy", (at) => {
+  const eviction = broken(shortLived, () => ({ expiresAt: () => at as number }));
+  const live = new LiveCache({ eviction });
+  live.run("abcd");
+  const refusal = new PolicyError(`expiresAt(0) of the eviction policy returned ${at}, expected a time`);
+  expect(() => live.run("efgh")).toThrow(refusal);
 });
 
 test("expired-not-stored detects a cache that does not evict expired entries", () => {

@@ -35,17 +35,28 @@ test("a mutant has one key and a range that Stryker reads: lines from 1, columns
   const quotient = mutants.find(({ replacement }) => replacement === "n * 2")!;
   expect(rangeOf(quotient)).toBe("core/planted.ts:5:9-5:14");
   expect(keyOf(quotient)).toBe("core/planted.ts 4 9 4 14 ArithmeticOperator n * 2");
-  expect(new Set(mutants.map(keyOf)).size).toBe(mutants.length);
+  const result = { ...quotient, location: { start: { line: 5, column: 10 }, end: { line: 5, column: 15 } } };
+  expect(keyOf(result, 1)).toBe(keyOf(quotient));
+  expect(new Set(mutants.map((mutant) => keyOf(mutant))).size).toBe(mutants.length);
 });
 
 test("a seed always draws the same sample, and a larger sample of the seed contains the smaller one", () => {
-  const all = Array.from({ length: 1000 }, (_, i) => i);
-  const sample = sampleOf(all, 50, 1);
-  expect(new Set(sample).size).toBe(50);
-  expect(sampleOf(all, 50, 1)).toEqual(sample);
-  expect(sampleOf(all, 200, 1).slice(0, 50)).toEqual(sample);
-  expect(sampleOf(all, 50, 2)).not.toEqual(sample);
-  expect([...sampleOf(all, 2000, 1)].sort((a, b) => a - b)).toEqual(all);
+  const sample = sampleOf(mutants, 5, 1);
+  expect(new Set(sample).size).toBe(5);
+  expect(sampleOf(mutants, 5, 1)).toEqual(sample);
+  expect(sampleOf(mutants, 9, 1).slice(0, 5)).toEqual(sample);
+  expect(sampleOf(mutants, 5, 2)).not.toEqual(sample);
+  expect(sampleOf(mutants, 2000, 1)).toHaveLength(mutants.length);
+});
+
+test("code that is added elsewhere does not change which mutants are drawn first", async () => {
+  const more = await mutantsOf([
+    { name: "core/added.ts", content: "export const sum = (a: number) => a + 1;" },
+    source,
+  ]);
+  const textOf = ({ fileName, replacement }: (typeof mutants)[number]) => `${fileName} ${replacement}`;
+  const order = sampleOf(more, more.length, 1).filter(({ fileName }) => fileName === source.name);
+  expect(order.map(textOf)).toEqual(sampleOf(mutants, mutants.length, 1).map(textOf));
 });
 
 test("the score counts timeouts as killed, and mutants without coverage as not killed", () => {
@@ -58,5 +69,5 @@ test("the score counts timeouts as killed, and mutants without coverage as not k
   expect(score).toBe("60.0 % of 5 mutants killed: 2 by a failed test, 1 by a timeout; 1 survived, 1 without coverage");
   expect(invalid).toBe("1 mutants could not be tested");
   expect(survivors).toHaveLength(3);
-  expect(survivors[0]).toMatch(/^core\/planted\.ts:1:24-1:.* ObjectLiteral: \{\} \((Survived|RuntimeError)\)$/);
+  expect(survivors[0]).toMatch(/^core\/planted\.ts:0:23-0:.* ObjectLiteral: \{\} \((Survived|RuntimeError)\)$/);
 });

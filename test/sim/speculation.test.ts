@@ -58,6 +58,16 @@ describe("worked", () => {
     expect(lines.filter((line) => line.includes("publish"))).toHaveLength(2);
   });
 
+  test("with reserve=worst-case a block that has only rejected tokens stays allocated for the output", () => {
+    const simulation = simulated([{ prompt: 4, output: 8 }], {
+      ...{ speculation: { tokens: 4, acceptance: 0, seed: 1 }, events: true, audit: true },
+      rules: { reserve: "worst-case" },
+    });
+    const lines = linesOf(simulation).filter((line) => /allocate|trim/.test(line));
+    // Prompt and output have 12 tokens: three blocks, all of them allocated at admission.
+    expect(lines).toEqual(["0 allocate 0 0 -1 0", "0 allocate 0 1 -1 1", "0 allocate 0 2 -1 2"]);
+  });
+
   test("the accepted tokens of a long output have the expected mean", () => {
     for (const acceptance of [0.3, 0.7, 0.9]) {
       const speculation = { tokens: 4, acceptance, seed: 7 };

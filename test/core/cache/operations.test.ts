@@ -112,6 +112,16 @@ describe("pin and unpin", () => {
     expect(live.hits("abx")).toBe(0);
   });
 
+  test("a prefix that the step under way computes cannot be pinned before the step ends", () => {
+    const live = start({ rules: { publish: "allocation" } });
+    live.arrive("ab", { output: "xyz" });
+    const plan = live.plan();
+    expect([...live.cache.index.blocks()]).toHaveLength(2);
+    expect(pin(live.cache, live.prefix("ab"), live.now)).toBe("not cached");
+    live.replica.commit(plan, { durationNs: 1 }, live.now);
+    expect(pin(live.cache, live.prefix("ab"), live.now)).toBe("pinned");
+  });
+
   test("pinning a prefix does not pin the blocks that extend it", () => {
     for (const index of ["block-trie", "radix-tree", "hash-table"]) {
       const live = start({ index });

@@ -52,6 +52,20 @@ test("requests of the warm-up are not part of the load", () => {
   expect(load.steadyRequests).toBe(8);
 });
 
+test("refused requests are not part of the throughput", () => {
+  // Four blocks of 4 tokens: the second prompt is refused. The other two take 101 ns each.
+  const rows: Row[] = [
+    { at: 0, prompt: 1 },
+    { at: 0, prompt: 40 },
+    { at: 1000, prompt: 1 },
+  ];
+  const throughput = new Metrics(simulated(rows, { cost, blocks: 4 }), 0).throughput();
+  expect(throughput.makespanS).toBeCloseTo(1101e-9, 15);
+  expect(throughput.requestsPerS).toBeCloseTo(2 / 1101e-9, 0);
+  expect(throughput.inputTokensPerS).toBeCloseTo(2 / 1101e-9, 0);
+  expect(throughput.outputTokensPerS).toBeCloseTo(2 / 1101e-9, 0);
+});
+
 const burst = regular(40, 0, 20);
 const long = Array.from({ length: 40 }, (): Row => ({ at: 0, prompt: 64, output: 1 }));
 const limits: [scheduler: string, limit: string, options: Record<string, number>, blocks: number, rows: Row[]][] = [

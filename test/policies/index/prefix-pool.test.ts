@@ -1,4 +1,5 @@
 import { describe, expect, test } from "vitest";
+import { Miss } from "../../../core/log/miss-reasons.ts";
 import { LiveCache, type LiveConfig } from "../../support/live-cache.ts";
 
 // A letter is a token, a block is four.
@@ -50,6 +51,14 @@ describe.each([
     cache.step((context) => context.schedule(context.running[0], 3));
     expect(cache.hits("abcdefghx", mark(8))).toBe(8);
     cache.finish();
+  });
+
+  test("unmarked blocks are computed again for every request, and are missed as evicted", () => {
+    const cache = start();
+    cache.run("abcdefgh");
+    expect(cache.cache.counters.missTokens[Miss.evicted]).toBe(0);
+    cache.run("abcdefgh");
+    expect(cache.cache.counters.missTokens[Miss.evicted]).toBe(8);
   });
 
   test("unmarked tokens are neither stored nor matched", () => {
