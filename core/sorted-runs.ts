@@ -153,12 +153,16 @@ export class SortedRuns {
     for (let child = arity * at + 1; child < runs; child = arity * at + 1) {
       const end = Math.min(child + arity, runs);
       let least = child;
-      for (child++; child < end; child++)
-        if (scores[child] < scores[least] || (scores[child] === scores[least] && this.#isEarlier(child, least)))
-          least = child;
-      const other = scores[least];
-      if (score < other || (score === other && this.#precedesEqual(first, this.#next[this.#heap[least]]))) break;
-      this.#put(at, this.#heap[least], other);
+      let leastScore = scores[child];
+      for (child++; child < end; child++) {
+        const other = scores[child];
+        if (other > leastScore || (other === leastScore && !this.#isEarlier(child, least))) continue;
+        least = child;
+        leastScore = other;
+      }
+      if (score < leastScore || (score === leastScore && this.#precedesEqual(first, this.#next[this.#heap[least]])))
+        break;
+      this.#put(at, this.#heap[least], leastScore);
       at = least;
     }
     this.#put(at, run, score);

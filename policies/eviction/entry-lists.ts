@@ -1,4 +1,4 @@
-import { assert } from "../../core/errors.ts";
+import { InvariantError } from "../../core/errors.ts";
 import type { EntryId } from "../../core/plugins/index.ts";
 import { EntryHeap, noPlaces } from "./entry-heap.ts";
 
@@ -125,7 +125,7 @@ export class EntryLists {
   }
 
   #join(entry: EntryId, list: number): void {
-    assert(list >= 0, `entry ${entry} was never inserted`);
+    if (list < 0) throw new InvariantError(`entry ${entry} was never inserted`);
     this.#list[entry] = this.#lastList[entry] = list;
     this.#size[list]++;
     if (++this.total > this.largest) this.largest = this.total;

@@ -1,6 +1,7 @@
 import { grown } from "../../core/grown.ts";
 import type { EntryId, EvictionContext, EvictionPlugin, EvictionPolicy } from "../../core/plugins/index.ts";
 import { EntryHeap } from "./entry-heap.ts";
+import { ScoreHeap } from "./score-heap.ts";
 
 /**
  * LRU in two levels: entries that end a block of one of the first waiting requests are evicted after all others (Queue-Informed LRU,
@@ -15,7 +16,7 @@ class QueueLru implements EvictionPolicy {
   /** By entry: its number in the order in which entries became evictable. */
   readonly #order: Float64Array;
   /** Evictable entries, least recently used first; those that were found to be needed by a waiting request are in `#needed`. */
-  readonly #others: EntryHeap;
+  readonly #others: ScoreHeap;
   readonly #needed: EntryHeap;
   /** By content id: number of the queue's state in which a waiting request needed it last. */
   #neededIn = new Uint32Array(1 << 10);
@@ -33,13 +34,13 @@ class QueueLru implements EvictionPolicy {
     const isOlder = (a: EntryId, b: EntryId) =>
       lastAccess[a] === lastAccess[b] ? order[a] < order[b] : lastAccess[a] < lastAccess[b];
     this.#order = order;
-    this.#others = new EntryHeap(entries, isOlder);
+    this.#others = new ScoreHeap(entries);
     this.#needed = new EntryHeap(entries, isOlder);
   }
 
   add(entry: EntryId): void {
     this.#order[entry] = this.#added++;
-    this.#others.add(entry);
+    this.#addToOthers(entry);
   }
 
   remove(entry: EntryId): void {
@@ -49,11 +50,15 @@ class QueueLru implements EvictionPolicy {
   victim(): EntryId | undefined {
     this.#readQueue();
     const others = this.#others;
-    for (let first = others.first; first !== undefined && this.#isNeeded(first); first = others.first) {
+    for (let first = others.first(); first !== undefined && this.#isNeeded(first); first = others.first()) {
       others.remove(first);
       this.#needed.add(first);
     }
-    return others.first ?? this.#needed.first;
+    return others.first() ?? this.#needed.first;
+  }
+
+  #addToOthers(entry: EntryId): void {
+    this.#others.add(entry, this.#columns.lastAccess[entry], this.#order[entry]);
   }
 
   #isNeeded(entry: EntryId): boolean {
@@ -73,7 +78,7 @@ class QueueLru implements EvictionPolicy {
     for (const entry of this.#needed.entries()) {
       if (this.#isNeeded(entry)) continue;
       this.#needed.remove(entry);
-      this.#others.add(entry);
+      this.#addToOthers(entry);
     }
   }
 

@@ -28,6 +28,11 @@ export class ScoreHeap {
     return this.#runs.has(entry);
   }
 
+  /** The score of an entry, also after its removal. */
+  scoreOf(entry: EntryId): number {
+    return this.#score[entry];
+  }
+
   /** The tie-breaker of an entry. */
   tieOf(entry: EntryId): number {
     return this.#tie[entry];

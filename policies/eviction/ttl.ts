@@ -6,8 +6,8 @@ import type {
   RequestView,
 } from "../../core/plugins/index.ts";
 import type { Nanos } from "../../core/trace/trace.ts";
-import { EntryHeap } from "./entry-heap.ts";
 import { LastUse } from "./last-use.ts";
+import { ScoreHeap } from "./score-heap.ts";
 
 /**
  * An entry expires when it has not been used for its time to live; if space is needed before, the entry that would expire first is
@@ -21,10 +21,8 @@ class TimeToLive implements EvictionPolicy {
   readonly #lastUse: LastUse;
   /** By entry: its time to live. */
   readonly #durationNs: Float64Array;
-  /** By evictable entry: when it expires, and its number in the order in which entries became evictable. */
-  readonly #expiresNs: Float64Array;
-  readonly #order: Float64Array;
-  readonly #evictable: EntryHeap;
+  /** By the time at which they expire, of equals in the order in which they became evictable. */
+  readonly #evictable: ScoreHeap;
   #added = 0;
 
   constructor({ clock, columns, options }: EvictionContext) {
@@ -33,13 +31,7 @@ class TimeToLive implements EvictionPolicy {
     this.#ttlNs = options["ttl-s"] * 1e9;
     this.#lastUse = new LastUse(columns.lastAccess);
     this.#durationNs = new Float64Array(entries);
-    const expiresNs = new Float64Array(entries);
-    const order = new Float64Array(entries);
-    this.#expiresNs = expiresNs;
-    this.#order = order;
-    this.#evictable = new EntryHeap(entries, (a, b) =>
-      expiresNs[a] === expiresNs[b] ? order[a] < order[b] : expiresNs[a] < expiresNs[b],
-    );
+    this.#evictable = new ScoreHeap(entries);
   }
 
   published(entry: EntryId, request: RequestView): void {
@@ -63,9 +55,7 @@ class TimeToLive implements EvictionPolicy {
 
   add(entry: EntryId): void {
     this.#lastUse.now = this.#clock.now;
-    this.#expiresNs[entry] = this.#lastUse.becameEvictable(entry) + this.#durationNs[entry];
-    this.#order[entry] = this.#added++;
-    this.#evictable.add(entry);
+    this.#evictable.add(entry, this.#lastUse.becameEvictable(entry) + this.#durationNs[entry], this.#added++);
   }
 
   remove(entry: EntryId): void {
@@ -73,15 +63,15 @@ class TimeToLive implements EvictionPolicy {
   }
 
   victim(): EntryId | undefined {
-    return this.#evictable.first;
+    return this.#evictable.first();
   }
 
   nextToExpire(): EntryId | undefined {
-    return this.#evictable.first;
+    return this.#evictable.first();
   }
 
   expiresAt(entry: EntryId): Nanos {
-    return this.#expiresNs[entry];
+    return this.#evictable.scoreOf(entry);
   }
 }
 
