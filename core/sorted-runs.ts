@@ -27,7 +27,8 @@ export class SortedRuns {
   #previous: Int32Array;
   /** A heap of the ends of `#runs` runs that are not empty, with four children per node; then the ends that are not in use. */
   #heap: Int32Array = new Int32Array(0);
-  /** By position in the heap: the score of the run's first entry, so that a comparison mostly reads no other array. */
+  // By position in the heap: the run's first entry and its score, so that a comparison mostly reads no other array.
+  #first: Int32Array = new Int32Array(0);
   #firstScore: Float64Array = new Float64Array(0);
   #runs = 0;
   /** By end of a run, minus `entryCount`: its position in the heap. */
@@ -59,7 +60,7 @@ export class SortedRuns {
   get first(): number | undefined {
     const newest = this.#next[this.#newest];
     if (this.#runs === 0) return newest < this.#entryCount ? newest : undefined;
-    const other = this.#next[this.#heap[0]];
+    const other = this.#first[0];
     return newest < this.#entryCount && this.#precedes(newest, other) ? newest : other;
   }
 
@@ -117,6 +118,7 @@ export class SortedRuns {
     this.#previous = grown(this.#previous, end + length);
     this.#place = grown(this.#place, 1 + length);
     this.#heap = grown(this.#heap, length);
+    this.#first = grown(this.#first, length);
     this.#firstScore = grown(this.#firstScore, length);
     for (let i = before; i < length; i++) this.#heap[i] = this.#next[end + i] = this.#previous[end + i] = end + i;
   }
@@ -137,14 +139,15 @@ export class SortedRuns {
     while (at > 0) {
       const above = (at - 1) >> 2;
       const other = this.#firstScore[above];
-      if (score > other || (score === other && !this.#precedesEqual(first, this.#next[this.#heap[above]]))) break;
-      this.#put(at, this.#heap[above], other);
+      if (score > other || (score === other && !this.#precedesEqual(first, this.#first[above]))) break;
+      this.#put(at, this.#heap[above], this.#first[above], other);
       at = above;
     }
-    this.#put(at, run, score);
+    this.#put(at, run, first, score);
   }
 
   #down(from: number, run: number): void {
+    const firsts = this.#first;
     const scores = this.#firstScore;
     const runs = this.#runs;
     const first = this.#next[run];
@@ -156,25 +159,21 @@ export class SortedRuns {
       let leastScore = scores[child];
       for (child++; child < end; child++) {
         const other = scores[child];
-        if (other > leastScore || (other === leastScore && !this.#isEarlier(child, least))) continue;
+        if (other > leastScore || (other === leastScore && !this.#precedesEqual(firsts[child], firsts[least])))
+          continue;
         least = child;
         leastScore = other;
       }
-      if (score < leastScore || (score === leastScore && this.#precedesEqual(first, this.#next[this.#heap[least]])))
-        break;
-      this.#put(at, this.#heap[least], leastScore);
+      if (score < leastScore || (score === leastScore && this.#precedesEqual(first, firsts[least]))) break;
+      this.#put(at, this.#heap[least], firsts[least], leastScore);
       at = least;
     }
-    this.#put(at, run, score);
+    this.#put(at, run, first, score);
   }
 
-  /** Whether of two runs in the heap, whose first scores are equal, that at position `a` is before the other. */
-  #isEarlier(a: number, b: number): boolean {
-    return this.#precedesEqual(this.#next[this.#heap[a]], this.#next[this.#heap[b]]);
-  }
-
-  #put(at: number, run: number, score: number): void {
+  #put(at: number, run: number, first: number, score: number): void {
     this.#heap[at] = run;
+    this.#first[at] = first;
     this.#firstScore[at] = score;
     this.#place[run - this.#entryCount] = at;
   }

@@ -21,15 +21,15 @@ export abstract class ByUse implements EvictionPolicy {
 
   published?(entry: EntryId, request: RequestView): void;
   hit?(entry: EntryId, request: RequestView): void;
-  /** The entry is evicted. */
-  protected evicted?(entry: EntryId): void;
+  /** The entry, whose score was this, is evicted. */
+  protected evicted?(entry: EntryId, score: number): void;
 
   add(entry: EntryId): void {
     this.#heap.add(entry, this.score(entry), this.#uses.released(entry));
   }
 
   remove(entry: EntryId, why: "referenced" | "evicted" | "dropped"): void {
-    if (why === "evicted") this.evicted?.(entry);
+    if (why === "evicted") this.evicted?.(entry, this.#heap.scoreOf(entry));
     this.#heap.remove(entry);
   }
 

@@ -48,8 +48,8 @@ class Gdsf extends ByUse {
     return this.#ageAtUse[entry] + (this.#uses[entry] * this.#cost[entry]) / this.#tokens[entry];
   }
 
-  protected override evicted(entry: EntryId): void {
-    this.#age = Math.max(this.#age, this.score(entry));
+  protected override evicted(_entry: EntryId, score: number): void {
+    this.#age = Math.max(this.#age, score);
   }
 }
 

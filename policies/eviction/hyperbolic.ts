@@ -23,6 +23,11 @@ function usesOf(index: number): number {
   return exactUses * 2 ** doublings * (1 + (above % classesPerDoubling) / classesPerDoubling);
 }
 
+/** By class, and of no class: the fewest uses of its entries. */
+const fewestUses = Float64Array.from({ length: classCount + 1 }, (_, index) => usesOf(index));
+const noClass = classCount;
+fewestUses[noClass] = Number.POSITIVE_INFINITY;
+
 /**
  * Hyperbolic caching: evicts the entry with the fewest uses per time since its insertion; the insertion is a use. Time is the number
  * of requests (Blankstein, Sen, Freedman: Hyperbolic Caching: Flexible Caching for Web Applications, USENIX ATC 2017).
@@ -41,6 +46,12 @@ class Hyperbolic extends ByLists {
   #now = 0;
   /** The largest class that any entry has had. */
   #lastClass = 0;
+  /** Result of the latest search: class of the victim, and class and age of the first entry of another class that would be next. */
+  #victimClass = noClass;
+  #nextClass = noClass;
+  #nextAge = 1;
+  /** Whether only victims of their class were removed since that search. */
+  #isSearched = false;
 
   constructor(context: EvictionContext) {
     super(context, classCount);
@@ -52,6 +63,7 @@ class Hyperbolic extends ByLists {
 
   begin({ id }: RequestView): void {
     this.#now = Math.max(this.#now, id);
+    this.#isSearched = false;
   }
 
   published(entry: EntryId): void {
@@ -64,6 +76,7 @@ class Hyperbolic extends ByLists {
     const index = classOf(++this.#uses[entry]);
     if (index === this.lists.listOf(entry)) return;
     this.#lastClass = Math.max(this.#lastClass, index);
+    this.#isSearched = false;
     this.lists.move(entry, index, this.lists.place[entry]);
   }
 
@@ -73,24 +86,66 @@ class Hyperbolic extends ByLists {
     super.split(lower, upper);
   }
 
+  override add(entry: EntryId): void {
+    this.#isSearched = false;
+    super.add(entry);
+  }
+
+  override remove(entry: EntryId, why: "referenced" | "evicted" | "dropped"): void {
+    if (why !== "evicted") this.#isSearched = false;
+    super.remove(entry, why);
+  }
+
+  /** The next victim is of the same class as the last one as long as it precedes the entries that the search has found in others. */
   victim(): EntryId | undefined {
+    if (this.#isSearched) {
+      const entry = this.lists.first(this.#victimClass);
+      if (entry !== undefined && precedes(this.#victimClass, this.#ageOf(entry), this.#nextClass, this.#nextAge))
+        return entry;
+    }
+    return this.#search();
+  }
+
+  /** Compares the first entries of all classes. */
+  #search(): EntryId | undefined {
     let victim: EntryId | undefined;
-    let victimUses = 0;
+    let victimClass = noClass;
     let victimAge = 1;
+    let nextClass = noClass;
+    let nextAge = 1;
     for (let index = 0; index <= this.#lastClass; index++) {
       const entry = this.lists.first(index);
       if (entry === undefined) continue;
-      const uses = usesOf(index);
-      const age = this.#now - this.#insertedAt[entry] + 1;
-      if (victim !== undefined && uses * victimAge >= victimUses * age) continue;
-      victim = entry;
-      victimUses = uses;
-      victimAge = age;
+      const age = this.#ageOf(entry);
+      if (precedes(index, age, victimClass, victimAge)) {
+        nextClass = victimClass;
+        nextAge = victimAge;
+        victim = entry;
+        victimClass = index;
+        victimAge = age;
+      } else if (precedes(index, age, nextClass, nextAge)) {
+        nextClass = index;
+        nextAge = age;
+      }
     }
+    this.#victimClass = victimClass;
+    this.#nextClass = nextClass;
+    this.#nextAge = nextAge;
+    this.#isSearched = victim !== undefined;
     return victim;
   }
 
+  #ageOf(entry: EntryId): number {
+    return this.#now - this.#insertedAt[entry] + 1;
+  }
+
   protected override evicted(): void {}
+}
+
+/** Whether an entry of class `a` is evicted before one of class `b`: it has fewer uses for its age, of equals fewer uses. */
+function precedes(a: number, ageA: number, b: number, ageB: number): boolean {
+  const difference = fewestUses[a] * ageB - fewestUses[b] * ageA;
+  return difference < 0 || (difference === 0 && a < b);
 }
 
 export const hyperbolic: EvictionPlugin = {

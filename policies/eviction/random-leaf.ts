@@ -14,8 +14,6 @@ import { ByUse } from "./by-use.ts";
 class RandomLeaf extends ByUse {
   readonly #lastAccess: Uint32Array;
   readonly #seed: number;
-  /** By evictable entry: the phase of its last release plus its number. */
-  readonly #order: Float64Array;
   #draws = 0;
   #phase = 0;
   /** Tick of the latest release, and its value when the phase began. */
@@ -26,19 +24,18 @@ class RandomLeaf extends ByUse {
     super(context);
     this.#lastAccess = context.columns.lastAccess;
     this.#seed = context.random.below(2 ** 31);
-    this.#order = new Float64Array(context.columns.key.length);
   }
 
+  /** The phase of the entry's last release plus its number. */
   protected override score(entry: EntryId): number {
     const tick = this.#lastAccess[entry];
     if (tick > this.#latest) this.#latest = tick;
     const phase = tick > this.#phaseStart ? this.#phase : this.#phase - 1;
-    this.#order[entry] = phase + chanceOf(this.#seed, this.#draws++);
-    return this.#order[entry];
+    return phase + chanceOf(this.#seed, this.#draws++);
   }
 
-  protected override evicted(entry: EntryId): void {
-    if (this.#order[entry] < this.#phase) return;
+  protected override evicted(_entry: EntryId, score: number): void {
+    if (score < this.#phase) return;
     this.#phase++;
     this.#phaseStart = this.#latest;
   }
