@@ -12,6 +12,8 @@ const kept = 2;
 const windowShare = 0.01;
 const keptShare = 0.8;
 
+const noKey = -1;
+
 /**
  * W-TinyLFU: new entries are in an LRU window, 1 % of the cache. The least recently used entry of a full window competes with the
  * next victim of the main cache, and the one that was requested less often, by a sketch of frequencies, is evicted. The main cache is a
@@ -27,6 +29,9 @@ class WindowTinyLfu extends ByLists {
   readonly #key: Uint32Array;
   readonly #uses: RecencyPlaces;
   readonly #sketch: FrequencySketch;
+  /** Content of the latest entry with which the window competed, and its frequency, until the next request. */
+  #rivalKey = noKey;
+  #rivalFrequency = 0;
   #wasFull = false;
 
   constructor(context: EvictionContext) {
@@ -37,6 +42,7 @@ class WindowTinyLfu extends ByLists {
   }
 
   begin({ keys, keyStart, promptBlocks }: RequestView): void {
+    this.#rivalKey = noKey;
     for (let at = keyStart; at < keyStart + promptBlocks; at++) this.#sketch.add(keys[at]);
   }
 
@@ -71,7 +77,11 @@ class WindowTinyLfu extends ByLists {
     const rival = lists.first(probation) ?? lists.first(kept);
     if (candidate === undefined) return rival ?? lists.first(newest);
     if (rival === undefined) return candidate;
-    return this.#frequency(candidate) > this.#frequency(rival) ? rival : candidate;
+    if (this.#key[rival] !== this.#rivalKey) {
+      this.#rivalKey = this.#key[rival];
+      this.#rivalFrequency = this.#frequency(rival);
+    }
+    return this.#frequency(candidate) > this.#rivalFrequency ? rival : candidate;
   }
 
   protected override evicted(victim: EntryId): void {
