@@ -1,6 +1,6 @@
 import { assert } from "../../core/errors.ts";
-import { byScore } from "../../core/plugins/by-score.ts";
 import type { EntryId, EvictionPlugin, EvictionPolicy, FutureView } from "../../core/plugins/index.ts";
+import { SortedRuns } from "../../core/sorted-runs.ts";
 
 const none = -1;
 
@@ -16,23 +16,31 @@ export const belady: EvictionPlugin = {
   source: "Belady 1966; Mattson et al. 1970",
   offline: true,
   columns: ["depth"],
-  create(context): EvictionPolicy {
-    const { key } = context.columns;
+  create({ columns }): EvictionPolicy {
+    const { key, depth } = columns;
     let future: FutureView;
     /** By prompt block of the trace: the next request that uses the same content. */
     let nextOfReference = new Uint32Array(0);
     /** By content id: the next request that uses it, as of the current request. */
     let nextOfKey = new Uint32Array(0);
     let entryOfKey = new Int32Array(0);
-    const order = byScore((entry) => -nextOfKey[key[entry]], "-depth").create(context);
+    // By evictable entry: its score, and its number in the order in which entries became evictable.
+    const score = new Float64Array(key.length);
+    const arrival = new Float64Array(key.length);
+    let arrivals = 0;
+    const order = new SortedRuns(score, (a, b) =>
+      depth[a] === depth[b] ? arrival[a] < arrival[b] : depth[a] > depth[b],
+    );
 
     const add = (entry: EntryId) => {
       entryOfKey[key[entry]] = entry;
+      score[entry] = -nextOfKey[key[entry]];
+      arrival[entry] = arrivals++;
       order.add(entry);
     };
     const remove = (entry: EntryId) => {
       entryOfKey[key[entry]] = none;
-      order.remove(entry, "referenced");
+      order.remove(entry);
     };
 
     return {
@@ -65,7 +73,7 @@ export const belady: EvictionPlugin = {
       },
       add,
       remove,
-      victim: (now) => order.victim(now),
+      victim: () => order.first,
     };
   },
 };
