@@ -2,6 +2,7 @@ import { spawnSync } from "node:child_process";
 import { cpus } from "node:os";
 import { fileURLToPath } from "node:url";
 import { defaultBackend } from "../engine/backends.ts";
+import { evictionRegistry } from "../policies/registry.ts";
 import { type Measurement, traceName } from "./measure.ts";
 
 /**
@@ -14,20 +15,10 @@ const replays: [index: string, eviction: string][] = [
   ["block-trie", "lru"],
   ["radix-tree", "lru"],
   ["sorted-list", "lru"],
-  ["hash-table", "fifo"],
-  ["hash-table", "random"],
-  ...["lfu", "slru", "clock", "sieve", "s3-fifo", "2q", "arc", "lirs", "lfu-lifetime", "gdsf", "hyperbolic"].map(
-    (eviction): [string, string] => ["hash-table", eviction],
-  ),
-  ["hash-table", "hits-per-token"],
-  ...["marconi", "random-leaf", "t-lru", "w-tinylfu", "workload-aware"].map((eviction): [string, string] => [
-    "hash-table",
-    eviction,
-  ]),
-  ["hash-table", "cost-aware"],
-  ["hash-table", "belady"],
-  ["hash-table", "unbounded"],
   ["none", "lru"],
+  ...evictionRegistry.all
+    .filter(({ name }) => name !== "lru")
+    .map(({ name }): [string, string] => ["hash-table", name]),
 ];
 
 function figures(...args: string[]): readonly Measurement[] {
