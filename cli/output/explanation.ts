@@ -13,7 +13,7 @@ import { aligned, colors, wrapped } from "./table.ts";
 /** The costs of evictions, and the explanations of the chosen requests. */
 export function explanationTexts(explanation: Explanation, evictedTokens: number): string[] {
   const { requests, evictions } = explanation;
-  const areSeveral = requests.some(({ replica }) => replica > 0);
+  const areSeveral = requests.some(({ replica }) => replica !== null && replica > 0);
   return [
     ...(evictions.blocks > 0 || evictedTokens > 0 ? [costs(explanation, evictedTokens)] : []),
     ...requests.map((request) => requestText(request, areSeveral)),
@@ -74,7 +74,8 @@ function alternativeText({ lastUsedBy, nextUsedBy }: Alternative): string {
 const mostRuns = 12;
 
 function requestText(explanation: RequestExplanation, areSeveral: boolean): string {
-  const { request, replica, inputTokens, hitTokens, runs } = explanation;
+  const { request, replica, inputTokens, hitTokens, runs, notAdmitted } = explanation;
+  if (notAdmitted !== undefined) return colors.bold(notAdmittedText(request, notAdmitted));
   const where = areSeveral ? `, replica ${replica}` : "";
   const title = `Request ${request}${where}: ${grouped(hitTokens)} of ${counted(inputTokens, "prompt token")} hit`;
   const listed = longest(runs);
@@ -113,6 +114,11 @@ function requestText(explanation: RequestExplanation, areSeveral: boolean): stri
     ...notes.map((note) => `  ${wrapped(note, 4, 2)}`),
   ].join("\n");
 }
+
+const notAdmittedText = (request: number, why: NonNullable<RequestExplanation["notAdmitted"]>) =>
+  why === "refused"
+    ? `Request ${request} was refused: it has no hits or misses`
+    : `Request ${request} was not admitted before the run was interrupted`;
 
 /** The longest runs, in the order of the prompt. */
 function longest(runs: readonly TokenRun[]): readonly TokenRun[] {

@@ -1,3 +1,4 @@
+import { grown } from "../../core/grown.ts";
 import type { EvictionBatch } from "./explanation.ts";
 import { type Choice, none, type Removals } from "./removals.ts";
 
@@ -5,7 +6,7 @@ type MutableBatch = { -readonly [Field in keyof EvictionBatch]: EvictionBatch[Fi
 
 /**
  * The cost of evictions: the tokens that the next lookup of an evicted block missed. Consecutive evictions for one request are a
- * batch; batches without cost are not kept.
+ * batch, of which the fields are recorded; a batch with a cost is an `EvictionBatch`.
  */
 export class EvictionCosts {
   rightBlocks = 0;
@@ -15,11 +16,12 @@ export class EvictionCosts {
   readonly #removals: Removals;
   /** By number of the batch. */
   readonly #costly = new Map<number, MutableBatch>();
-  /** Of the batches without cost so far, the columns that a report needs. */
-  #request: number[] = [];
-  #at: number[] = [];
-  #blocks: number[] = [];
-  #right: number[] = [];
+  #batches = 0;
+  /** By number of the batch, also of those without a cost: the fields of `EvictionBatch`. */
+  #request = new Int32Array(1 << 8);
+  #at = new Float64Array(1 << 8);
+  #blocks = new Uint32Array(1 << 8);
+  #right = new Uint32Array(1 << 8);
   #lastEvent = -2;
 
   constructor(replica: number, removals: Removals) {
@@ -29,19 +31,25 @@ export class EvictionCosts {
 
   /** Returns the number of the batch. `at`: as in `EvictionBatch`; `event`: index of the eviction in the log. */
   evicted(event: number, request: number, at: number, choice: Choice, isMeasured: boolean): number {
-    const last = this.#request.length - 1;
-    if (event !== this.#lastEvent + 1 || this.#request[last] !== request) {
-      this.#request.push(request);
-      this.#at.push(at);
-      this.#blocks.push(0);
-      this.#right.push(0);
-    }
+    if (event !== this.#lastEvent + 1 || this.#request[this.#batches - 1] !== request) this.#begin(request, at);
     this.#lastEvent = event;
-    const batch = this.#request.length - 1;
+    const batch = this.#batches - 1;
     this.#blocks[batch]++;
     if (choice.isRight) this.#right[batch]++;
     if (choice.isRight && isMeasured) this.rightBlocks++;
     return batch;
+  }
+
+  #begin(request: number, at: number): void {
+    const batch = this.#batches++;
+    if (batch === this.#at.length) {
+      this.#request = grown(this.#request, 2 * batch);
+      this.#at = grown(this.#at, 2 * batch);
+      this.#blocks = grown(this.#blocks, 2 * batch);
+      this.#right = grown(this.#right, 2 * batch);
+    }
+    this.#request[batch] = request;
+    this.#at[batch] = at;
   }
 
   /** The next lookup of an evicted content has missed. */

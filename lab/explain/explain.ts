@@ -1,4 +1,3 @@
-import { InputError } from "../../core/errors.ts";
 import type { EventColumns } from "../../core/log/event-log.ts";
 import { EventRecord } from "../../core/log/event-record.ts";
 import type { EvictionBatch, Explanation, RequestExplanation, Residency } from "./explanation.ts";
@@ -32,8 +31,6 @@ const fewBatches = 10;
 /**
  * Reads the logs of a run that has ended: once for the residency of blocks; with a `choice`, once more in advance for the next use
  * of every block.
- *
- * @throws InputError if a chosen request was never admitted
  */
 export function explained(
   replicas: readonly ReplicaEvents[],
@@ -56,7 +53,6 @@ export function explained(
   const costs = readings.map((reading) => reading.costs);
   const total = (of: "rightBlocks" | "missedBlocks" | "avoidableTokens") =>
     costs.reduce((sum, cost) => sum + cost[of], 0);
-  const found = readings.flatMap(({ prompts }) => prompts.explanations);
   return {
     residency: report,
     explanation: {
@@ -72,7 +68,7 @@ export function explained(
         costs.flatMap(({ batches }) => [...batches]),
         choice.top || fewBatches,
       ),
-      requests: [...requests].flatMap((request) => explanationsOf(request, found)),
+      requests: [...requests].flatMap((request) => explanationsOf(request, readings, facts)),
     },
   };
 }
@@ -112,11 +108,18 @@ function topOf(numbers: Float64Array, count: number): number[] {
 const worstOf = (batches: readonly EvictionBatch[], count: number): EvictionBatch[] =>
   [...batches].sort((a, b) => b.missedTokens - a.missedTokens || a.at - b.at || a.replica - b.replica).slice(0, count);
 
-/** With separate replicas for prefill and decode, a request is looked up on two. @throws InputError if it was never admitted */
-function explanationsOf(request: number, found: readonly RequestExplanation[]): RequestExplanation[] {
-  const own = found.filter((explanation) => explanation.request === request);
-  if (own.length > 0) return own;
-  throw new InputError(
-    `--explain ${request}: the request was never admitted (refused, or the run ended before), so that it has no hits or misses`,
-  );
+/** With separate replicas for prefill and decode, a request is looked up on two. */
+function explanationsOf(request: number, readings: readonly LogReading[], facts: RequestFacts): RequestExplanation[] {
+  const own = readings.flatMap(({ prompts }) => prompts.explanations.filter((each) => each.request === request));
+  return own.length > 0 ? own : [notAdmitted(request, readings, facts)];
+}
+
+function notAdmitted(request: number, readings: readonly LogReading[], facts: RequestFacts): RequestExplanation {
+  const replica = readings.findIndex(({ prompts }) => prompts.refused.has(request));
+  return {
+    request,
+    ...(replica < 0 ? { replica: null, notAdmitted: "interrupted" } : { replica, notAdmitted: "refused" }),
+    inputTokens: facts.inputTokens[request],
+    ...{ hitTokens: 0, evictedTokens: 0, runs: [], sharedTokens: 0, sharedWith: null },
+  };
 }

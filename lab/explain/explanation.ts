@@ -45,14 +45,17 @@ export interface TokenRun {
   readonly reason: "hit" | MissReason;
   /** Target sim: duration of a step that computes only these tokens. */
   readonly recomputeMs?: number;
-  /** Of tokens that were cached before: the latest removal of their blocks. */
+  /** Of tokens that were cached before: the latest removal of their block; of several blocks, of the first one. */
   readonly removal?: RemovalFacts;
 }
 
 /** The cached and the missed tokens of one request. */
 export interface RequestExplanation {
   readonly request: number;
-  readonly replica: number;
+  /** Null: the run was interrupted before its admission. */
+  readonly replica: number | null;
+  /** Why the request was not admitted, so that none of its tokens hit or missed; absent if it was admitted. */
+  readonly notAdmitted?: "refused" | "interrupted";
   readonly inputTokens: number;
   readonly hitTokens: number;
   /** Missed tokens with the reason `evicted`. */

@@ -86,6 +86,9 @@ export class LogReading {
       case "admit":
         this.prompts.begin();
         break;
+      case "refuse":
+        this.prompts.refuse(event.request);
+        break;
       case "hit":
         if (this.#lookups.isCounted) this.#residency.ageAtHit.add(this.#ageOf(event.block));
         break;
@@ -101,7 +104,7 @@ export class LogReading {
         this.prompts.seen(event.content, event.request);
         break;
       default:
-        ignore<Exclude<LogEvent["name"], "admit" | "hit" | "clear" | "evict" | "drop" | "publish">>(event);
+        ignore<Exclude<LogEvent["name"], "admit" | "refuse" | "hit" | "clear" | "evict" | "drop" | "publish">>(event);
     }
     if (isLookup) this.#lookedUp();
     this.#blocks.applyAt(event, this.#now);

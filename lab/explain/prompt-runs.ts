@@ -22,6 +22,8 @@ export interface PromptRunParts {
 /** Collects the explanations of chosen requests at their first admission. */
 export class PromptRuns {
   readonly explanations: RequestExplanation[] = [];
+  /** Chosen requests that were refused. */
+  readonly refused = new Set<number>();
   readonly #parts: PromptRunParts;
   readonly #requests: ReadonlySet<number>;
   /** By content, 1 + the last request that has looked it up or published it. */
@@ -43,6 +45,11 @@ export class PromptRuns {
     this.#runs = [];
     this.#sharedBlocks = 0;
     this.#sharedWith = none;
+  }
+
+  /** A request is refused, possibly after an admission. */
+  refuse(request: number): void {
+    if (this.#requests.has(request)) this.refused.add(request);
   }
 
   /** The next lookup of the admission; the removal that it finds is not marked yet. */

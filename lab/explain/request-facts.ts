@@ -30,10 +30,11 @@ export class RequestFacts {
     return within(to) - within(from);
   }
 
-  /** The batches of a run, of which the first pass is added here. */
-  reading(batches: BlockBatches): BlockBatches {
+  /** The batches of a run, of which the first pass is added here; `onEnd` is called with the number of requests at its end. */
+  reading(batches: BlockBatches, onEnd: (requestCount: number) => void): BlockBatches {
     let isFirst = true;
     const add = (batch: BlockBatch) => this.add(batch);
+    const end = () => onEnd(this.count);
     return {
       async *batches(keeps) {
         const adds = isFirst;
@@ -42,6 +43,7 @@ export class RequestFacts {
           if (adds) add(batch);
           yield batch;
         }
+        if (adds) end();
       },
     };
   }

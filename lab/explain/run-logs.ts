@@ -22,13 +22,24 @@ export const needsLog = ({ explain, explainTop, residency }: ExplainOptions): bo
 export const isExplainable = (rules: Rules): boolean =>
   rules["full-hit"] !== "rewrite-miss" || rules.partial === "none";
 
+/** The first given option of these, for messages. */
+export const explainOption = ({ explain, explainTop }: ExplainOptions): string =>
+  explain !== undefined ? "--explain" : explainTop !== undefined ? "--explain-top" : "--residency";
+
+/** @throws InputError if the trace has lengths only */
+export function checkContent(options: ExplainOptions, lengthsOnly: boolean): void {
+  if (lengthsOnly && needsLog(options))
+    throw new InputError(
+      `${explainOption(options)} does not support traces of lengths: their prompts have no content that hits or misses`,
+    );
+}
+
 /** @throws InputError if the log of this configuration cannot be explained */
 export function checkExplainable(options: ExplainOptions, config: RunConfig): void {
   const rules = effectiveRules(config);
   if (!needsLog(options) || isExplainable(rules)) return;
-  const option = options.residency ? "--residency" : "--explain";
   throw new InputError(
-    `${option} does not support the rules full-hit=rewrite-miss and partial=${rules.partial} together: the event log does not state which part of the last block was a hit`,
+    `${explainOption(options)} does not support the rules full-hit=rewrite-miss and partial=${rules.partial} together: the event log does not state which part of the last block was a hit`,
   );
 }
 
@@ -39,14 +50,13 @@ export function checkRequests({ explain = [] }: ExplainOptions, requestCount: nu
     throw new InputError(`--explain is ${missing}, the trace has ${requestCount} requests, from 0`);
 }
 
-/** The explanations of a run that has ended. @throws InputError if a chosen request was never admitted */
+/** The explanations of a run that has ended. */
 export async function explanationsOf(
   config: RunConfig,
   { facts, stores, logs }: { facts: RequestFacts; stores: LogStores; logs: readonly EventLog[] },
   options: ExplainOptions,
 ): Promise<Explained> {
   const { explain, explainTop, residency } = options;
-  checkRequests(options, facts.count);
   const choice: ExplainChoice | undefined =
     explain === undefined && explainTop === undefined ? undefined : { requests: explain ?? [], top: explainTop ?? 0 };
   const replicas = await replicasOf(config, facts, stores, logs);

@@ -4,7 +4,7 @@ import { Turns } from "../../core/serving/turns.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { counting } from "../control.ts";
 import { RequestFacts } from "../explain/request-facts.ts";
-import { checkExplainable, checkRequests, explanationsOf, needsLog } from "../explain/run-logs.ts";
+import { checkContent, checkExplainable, checkRequests, explanationsOf, needsLog } from "../explain/run-logs.ts";
 import { commandOf } from "../output/command-line.ts";
 import { LogStores } from "../output/log-store.ts";
 import { machineReport, runReport, setupReport, streamReport } from "../output/report.ts";
@@ -82,10 +82,13 @@ async function runInput(input: RunInput, options: TargetOptions, preparation: Pr
   const { parts, timeline } = preparation;
   const { rules = {}, repeat, save, signal } = options;
   const isWhole = trace !== undefined;
+  checkContent(options, lengthsOnly);
   const { config, player, isDefaultSize } = await configured(input, options, preparation);
   checkExplainable(options, config);
   if (source.totals) checkRequests(options, source.totals.requests);
   const facts = needsLog(options) ? new RequestFacts() : undefined;
+  // Without totals the number of requests is known when the trace has been read.
+  const read = facts?.reading(blocks, (requestCount) => checkRequests(options, requestCount));
   // A dashboard that shows the run reads its earlier events, too.
   const logs = new LogStores({ movesEvents: options.live === undefined });
 
@@ -96,7 +99,7 @@ async function runInput(input: RunInput, options: TargetOptions, preparation: Pr
     live = await liveRun(source, config, options);
     const doing = config.simulated ? "simulating" : config.engine ? "serving" : "replaying";
     const requests = source.totals && servedRequests(source.totals.requests, repeat);
-    const run = await runReplay(facts ? facts.reading(blocks) : blocks, config, {
+    const run = await runReplay(read ?? blocks, config, {
       repeat,
       keepSteps: save !== undefined,
       observers: timeline ? [timeline.timeline] : [],

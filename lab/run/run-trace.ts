@@ -3,7 +3,7 @@ import type { EvictionPlugin } from "../../core/plugins/index.ts";
 import { LateNamespaces } from "../../core/trace/content.ts";
 import { defaultBackend } from "../../engine/backends.ts";
 import { standardInputPath } from "../../traces/bytes.ts";
-import { needsLog } from "../explain/run-logs.ts";
+import { explainOption, needsLog } from "../explain/run-logs.ts";
 import { opened, streamed, type TraceChoice } from "../input.ts";
 import { checkWritable, claimRunDirectory } from "../output/run-directory.ts";
 import { TimelineFile } from "../output/timeline-file.ts";
@@ -126,9 +126,7 @@ function checkConflicts(options: TraceRunOptions & SimulationOptions, eviction: 
   if (blocks !== undefined && capacity !== undefined)
     throw new InputError("--blocks and --capacity exclude each other: both set the size of the cache");
   if (repeat !== undefined && needsLog(options))
-    throw new InputError(
-      `--${options.residency ? "residency" : "explain"} and --repeat exclude each other: explanations are of one run`,
-    );
+    throw new InputError(`${explainOption(options)} and --repeat exclude each other: explanations are of one run`);
   if (timeline !== undefined && repeat !== undefined)
     throw new InputError("--timeline and --repeat exclude each other: a timeline is of one run");
   if (operations !== undefined && repeat !== undefined)

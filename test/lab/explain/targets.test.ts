@@ -47,8 +47,10 @@ test.each([
 ])("simulated, totals equal the report: %s", async (_name, options) => {
   const { report } = await simulate(input(), { ...explains, ...options });
   expectTotals(report);
-  for (const { runs, hitTokens, inputTokens } of report.explain!.requests)
-    expect(total(runs.map(({ from, to }) => to - from)) - hitTokens).toBe(inputTokens - hitTokens);
+  for (const { runs, hitTokens, inputTokens } of report.explain!.requests) {
+    expect(total(runs.map(({ from, to }) => to - from))).toBe(inputTokens);
+    expect(total(runs.map(({ reason, from, to }) => (reason === "hit" ? to - from : 0)))).toBe(hitTokens);
+  }
 });
 
 test("without a clock and with a warm-up, operations of an operator are causes of their own", async () => {
@@ -69,6 +71,28 @@ test("on an engine, explanations are in real time", async () => {
   expectTotals(report);
   expect(report.explain!.ageUnit).toBe("ns");
   expect(report.explain!.requests.every(({ runs }) => runs.every((run) => run.recomputeMs === undefined))).toBe(true);
+});
+
+test("an interrupted run on an engine is saved, and a request that was not admitted is explained as such", async () => {
+  const controller = new AbortController();
+  const at = join(folder, "interrupted");
+  const { report, directory } = await runTrace(input(), {
+    ...{ target: "cpu", model: "random:tiny", scheduler: "naive", blocks: { blocks: 12 } },
+    ...{ explain: [0, 59], save: { as: at }, signal: controller.signal },
+    progress: ({ doing, done }) => void (doing === "serving" && done > 0 && controller.abort()),
+  });
+  const { requests } = report.explain!;
+  expect(report.interrupted!.requestsDone).toBeGreaterThan(0);
+  expect(requests.map(({ request, notAdmitted }) => [request, notAdmitted])).toEqual([
+    [0, undefined],
+    [59, "interrupted"],
+  ]);
+  expect(requests[1].replica).toBeNull();
+  expect(explanationTexts(report.explain!, report.cache.missTokens.evicted).at(-1)).toBe(
+    "Request 59 was not admitted before the run was interrupted",
+  );
+  expect(directory).toBe(at);
+  expect(existsSync(join(at, "run.json"))).toBe(true);
 });
 
 test("the histograms are saved as a table, and the event log only if it is wanted", async () => {

@@ -1,8 +1,12 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { expect, test } from "vitest";
+import { explanationTexts } from "../../../cli/output/explanation.ts";
 import { prefillLoad } from "../../../core/serving/step-load.ts";
 import { Histogram } from "../../../lab/explain/histogram.ts";
 import { MaxTree } from "../../../lab/explain/max-tree.ts";
-import { replay, simulate } from "../../../lab/run/run-trace.ts";
+import { replay, simulate, streamTrace } from "../../../lab/run/run-trace.ts";
 import { letterTrace } from "../../support/letters.ts";
 
 const noTrace = { name: "letters", files: [], format: "content-ids", inputTokens: 0, outputTokens: 0 };
@@ -113,6 +117,7 @@ test("the load of a step that computes a part of one prompt", () => {
 test.each([
   [{ explain: [4] }, "--explain is 4, the trace has 4 requests, from 0"],
   [{ explain: [2], repeat: 2 }, "--explain and --repeat exclude each other: explanations are of one run"],
+  [{ explainTop: 2, repeat: 2 }, "--explain-top and --repeat exclude each other: explanations are of one run"],
   [{ residency: true, repeat: 2 }, "--residency and --repeat exclude each other: explanations are of one run"],
   [
     { explain: [0], index: "block-trie", rules: { "full-hit": "rewrite-miss", partial: "copy" } as const },
@@ -122,9 +127,38 @@ test.each([
   await expect(replay(inputOf(["AB", "C", "D", "A"]), options)).rejects.toThrow(message);
 });
 
-test("a request that was refused has no explanation", async () => {
-  const options = { blocks: { blocks: 2 }, explain: [1] };
-  await expect(replay(inputOf(["A", "BCDE"]), options)).rejects.toThrow("--explain 1: the request was never admitted");
+test("a request that was refused is explained as refused, and the others as before", async () => {
+  const { report } = await replay(inputOf(["A", "BCDE"]), { blocks: { blocks: 2 }, explain: [1, 0] });
+  const { requests } = report.explain!;
+  const nothing = { hitTokens: 0, evictedTokens: 0, runs: [], sharedTokens: 0, sharedWith: null };
+  expect(requests[0]).toEqual({ request: 1, replica: 0, notAdmitted: "refused", inputTokens: 64, ...nothing });
+  expect(requests[1]).toMatchObject({ request: 0, inputTokens: 16, runs: [{ from: 0, to: 16, reason: "never-seen" }] });
+  expect(requests[1]).not.toHaveProperty("notAdmitted");
+  const evicted = report.cache.missTokens.evicted;
+  expect(explanationTexts(report.explain!, evicted)[0]).toBe("Request 1 was refused: it has no hits or misses");
+});
+
+test("a trace whose length is unknown before the run refuses a request that it does not have", async () => {
+  const file = join(mkdtempSync(join(tmpdir(), "kvlab-explain-")), "trace.jsonl");
+  const line = { timestamp: 0, input_length: 512, output_length: 1, hash_ids: [1] };
+  writeFileSync(file, `${JSON.stringify(line)}\n`.repeat(3));
+  const options = { blocks: { blocks: 2 }, explain: [3] };
+  const message = "--explain is 3, the trace has 3 requests, from 0";
+  await expect(streamTrace(file, { ...options, target: "cache" })).rejects.toThrow(message);
+  rmSync(dirname(file), { recursive: true });
+});
+
+test.each([
+  ["--explain", { explain: [0] }],
+  ["--explain-top", { explainTop: 1 }],
+  ["--residency", { residency: true }],
+])("%s is refused for a trace of lengths", async (option, own) => {
+  const { trace } = inputOf(["A", "B"]);
+  const lengths = { ...trace, lengthsOnly: true as const, keys: new Uint32Array(0), keyStart: new Float64Array(3) };
+  const options = { index: "none", blocks: { blocks: 4 }, ...own };
+  await expect(simulate({ ...noTrace, trace: lengths }, options)).rejects.toThrow(
+    `${option} does not support traces of lengths: their prompts have no content that hits or misses`,
+  );
 });
 
 test("a histogram has three significant digits, and bins that begin at 1, 2 and 5 times powers of ten", () => {
