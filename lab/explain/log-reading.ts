@@ -127,7 +127,8 @@ export class LogReading {
   #lookedUp(): void {
     const { content, request, reason, missedTokens, isCounted } = this.#lookups;
     this.prompts.lookedUp(this.#now);
-    if (reason === "evicted" && isCounted) {
+    // All tokens of a missed block may be hits of a partial match.
+    if (reason === "evicted" && isCounted && missedTokens > 0) {
       const cause = this.#removals.causeOf(content);
       const age = cause === undefined ? 0 : this.#now - this.#removals.at[content];
       this.#residency.missed(cause, age, missedTokens);

@@ -1,7 +1,16 @@
 import type { EventLog } from "../../../core/log/event-log.ts";
 import type { LogEvent } from "../../../core/log/events.ts";
+import type { RemovalCause } from "../../../core/log/removal-causes.ts";
 import type { BlockColumns } from "../../../core/trace/content.ts";
 import type { Trace } from "../../../core/trace/trace.ts";
+import type {
+  Age,
+  Alternative,
+  EvictionBatch,
+  RemovalFacts,
+  RequestExplanation,
+  TokenRun,
+} from "../../../lab/explain/explanation.ts";
 
 /** The log of a replica and the trace that it served. */
 export interface NaiveInput {
@@ -19,6 +28,7 @@ interface Copy {
   readonly block: number;
   readonly content: number;
   readonly publishedAt: number;
+  /** Last publication, reference or release. */
   usedAt: number;
   usedBy: number;
   hits: number;
@@ -26,12 +36,27 @@ interface Copy {
 }
 
 interface Removal {
-  readonly cause: string;
+  readonly cause: RemovalCause;
   readonly event: LogEvent;
   readonly at: number;
-  readonly right: { usedBy: number; nextUsedBy: number } | undefined;
+  /** The block at its removal. */
+  readonly copy: Copy;
   isLookedUp: boolean;
 }
+
+/** The next lookup of a block missed because of its eviction. */
+interface Cost {
+  /** Index of the lookup in the log. */
+  readonly at: number;
+  readonly tokens: number;
+  readonly by: number;
+}
+
+/** By event: the right victims of the evictions, or null. */
+type Alternatives = ReadonlyMap<LogEvent, Alternative | null>;
+
+/** Operators have numbers below 0. */
+const requestOrNull = (request: number) => (request < 0 ? null : request);
 
 /** One lookup of a block, in the order of the log. */
 interface NaiveLookup {
@@ -42,7 +67,7 @@ interface NaiveLookup {
   readonly isFirst: boolean;
   /** Missed tokens; undefined: a hit. */
   readonly missed: number | undefined;
-  readonly reason: string;
+  readonly reason: TokenRun["reason"];
 }
 
 /** All events as objects of their own. */
@@ -95,11 +120,18 @@ export function naive(input: NaiveInput) {
   const lifetime: number[] = [];
   const hitsPerBlock: number[] = [];
   const ageAtMiss: [age: number, tokens: number][] = [];
-  const missedTokens: Record<string, number> = { eviction: 0, expiry: 0, operator: 0, request: 0, notStored: 0 };
-  const removedBlocks: Record<string, number> = { eviction: 0, expiry: 0, operator: 0, request: 0 };
+  const missedTokens: Record<RemovalCause | "notStored", number> = {
+    eviction: 0,
+    expiry: 0,
+    operator: 0,
+    request: 0,
+    notStored: 0,
+  };
+  const removedBlocks: Record<RemovalCause, number> = { eviction: 0, expiry: 0, operator: 0, request: 0 };
   const removals = new Map<number, Removal>();
-  const costs = new Map<LogEvent, { tokens: number; by: number; blocks: number }[]>();
-  const reasons: [request: number, tokens: number, reason: string, removal: Removal | undefined][] = [];
+  const alternatives = new Map<LogEvent, Alternative | null>();
+  const costs = new Map<LogEvent, Cost>();
+  const facts = new Map<number, RemovalFacts>();
   let copies: Copy[] = [];
   let rightBlocks = 0;
   let missedBlocks = 0;
@@ -112,6 +144,15 @@ export function naive(input: NaiveInput) {
     const next = nextLookup(copy.content, at);
     return next < 0 ? Number.POSITIVE_INFINITY : next;
   };
+  const ageBetween = (from: number, to: number): Age => {
+    const arrivalOf = (request: number) => trace.arrivalNs[Math.max(0, Math.min(trace.requestCount - 1, request))];
+    return hasClock ? { ns: to - from } : { requests: to - from, arrivalNs: arrivalOf(to) - arrivalOf(from) };
+  };
+  const factsOf = ({ cause, event, at, copy }: Removal, now: number): RemovalFacts => ({
+    ...{ cause, request: requestOrNull(event.request), ago: ageBetween(at, now) },
+    ...{ lastUsedBy: requestOrNull(copy.usedBy), idle: ageBetween(copy.usedAt, at) },
+    ...(cause === "eviction" && { instead: alternatives.get(event)! }),
+  });
   const isLeaf = ({ content }: Copy) => !copies.some((other) => parents.get(other.content) === content);
 
   events.forEach((event, at) => {
@@ -123,16 +164,15 @@ export function naive(input: NaiveInput) {
     if (lookup) {
       const removal = removals.get(lookup.content);
       const found = removal?.isLookedUp ? undefined : removal;
-      if (lookup.isFirst && lookup.missed !== undefined)
-        reasons.push([lookup.request, lookup.missed, lookup.reason, lookup.reason === "evicted" ? found : undefined]);
-      if (lookup.reason === "evicted" && lookup.isFirst && isCounted && lookup.request >= warmup) {
+      if (lookup.isFirst && lookup.reason === "evicted" && found) facts.set(at, factsOf(found, now));
+      const isMissed = lookup.reason === "evicted" && lookup.missed! > 0;
+      if (isMissed && lookup.isFirst && isCounted && lookup.request >= warmup) {
         missedTokens[found?.cause ?? "notStored"] += lookup.missed!;
         if (found) ageAtMiss.push([now - found.at, lookup.missed!]);
         if (found?.cause === "eviction") {
           missedBlocks++;
-          if (found.right && found.right.nextUsedBy < 0) avoidableTokens += lookup.missed!;
-          const list = costs.get(found.event) ?? [];
-          costs.set(found.event, [...list, { tokens: lookup.missed!, by: lookup.request, blocks: 1 }]);
+          if (alternatives.get(found.event)?.nextUsedBy === null) avoidableTokens += lookup.missed!;
+          costs.set(found.event, { at, tokens: lookup.missed!, by: lookup.request });
         }
       }
       if (removal) removal.isLookedUp = true;
@@ -143,7 +183,7 @@ export function naive(input: NaiveInput) {
         break;
       case "evict":
       case "drop": {
-        let cause = event.name === "evict" ? "eviction" : event.request >= 0 ? "request" : "operator";
+        let cause: RemovalCause = event.name === "evict" ? "eviction" : event.request >= 0 ? "request" : "operator";
         if (event.name === "drop" && event.request === -1) cause = "expiry";
         if (cleared > 0) {
           cause = "operator";
@@ -157,7 +197,6 @@ export function naive(input: NaiveInput) {
           lifetime.push(now - copy.publishedAt);
           hitsPerBlock.push(copy.hits);
         }
-        let right: Removal["right"];
         if (cause === "eviction") {
           const evictable = copies
             .filter((other) => other.isIdle && (!leavesOnly || isLeaf(other)))
@@ -165,15 +204,16 @@ export function naive(input: NaiveInput) {
           const furthest = evictable.reduce((best, other) => Math.max(best, nextUseOf(other, at)), nextUseOf(copy, at));
           if (nextUseOf(copy, at) === furthest) {
             if (isMeasured) rightBlocks++;
+            alternatives.set(event, null);
           } else {
             const best = evictable.find((other) => nextUseOf(other, at) === furthest)!;
-            const next = furthest === Number.POSITIVE_INFINITY ? -1 : lookups[furthest].request;
-            right = { usedBy: best.usedBy, nextUsedBy: next };
+            const nextUsedBy = furthest === Number.POSITIVE_INFINITY ? null : lookups[furthest].request;
+            alternatives.set(event, { lastUsedBy: requestOrNull(best.usedBy), nextUsedBy });
           }
         }
         copies = copies.filter((other) => other !== copy);
         if (!copies.some(({ content }) => content === copy.content))
-          removals.set(copy.content, { cause, event, at: now, right, isLookedUp: false });
+          removals.set(copy.content, { cause, event, at: now, copy, isLookedUp: false });
         break;
       }
       case "publish":
@@ -186,12 +226,14 @@ export function naive(input: NaiveInput) {
       case "hit":
       case "adopt":
       case "pin":
+        own!.usedAt = now;
         own!.usedBy = event.request;
         own!.isIdle = false;
         if (event.name === "hit") own!.hits++;
         break;
       case "duplicate": {
         const kept = copies.find(({ block }) => block === event.keptBlock)!;
+        kept.usedAt = now;
         kept.usedBy = event.request;
         kept.isIdle = false;
         break;
@@ -205,9 +247,9 @@ export function naive(input: NaiveInput) {
   for (const { hits } of copies) hitsPerBlock.push(hits);
   return {
     ...{ ageAtHit, ageAtEviction, lifetime, hitsPerBlock, ageAtMiss, missedTokens, removedBlocks },
-    ...{ cachedBlocks: copies.length, rightBlocks, missedBlocks, avoidableTokens, reasons },
-    batches: batchesOf(events, costs, nows),
-    shared: sharedOf(events, lookups),
+    ...{ cachedBlocks: copies.length, rightBlocks, missedBlocks, avoidableTokens },
+    batches: batchesOf(events, alternatives, costs, nows),
+    requests: requestsOf(events, lookups, facts, input),
   };
 }
 
@@ -233,23 +275,79 @@ function parentsOf({ keys, start }: BlockColumns, requestCount: number): Map<num
   return parents;
 }
 
-/** Runs of evictions for one request that cost something: [request, blocks, missed blocks, missed tokens, first request that missed]. */
+/** Consecutive evictions for one request that cost something. */
 function batchesOf(
   events: readonly LogEvent[],
-  costs: ReadonlyMap<LogEvent, { tokens: number; by: number }[]>,
+  alternatives: Alternatives,
+  costs: ReadonlyMap<LogEvent, Cost>,
   nows: readonly number[],
-) {
-  const batches: { request: number; at: number; blocks: number; missed: { tokens: number; by: number }[] }[] = [];
+): EvictionBatch[] {
+  const batches: LogEvent[][] = [];
   events.forEach((event, at) => {
-    if (event.name !== "evict") return;
+    if (!alternatives.has(event)) return;
     const before = events[at - 1];
-    if (!(before?.name === "evict" && before.request === event.request))
-      batches.push({ request: event.request, at: nows[at], blocks: 0, missed: [] });
-    const batch = batches.at(-1)!;
-    batch.blocks++;
-    batch.missed.push(...(costs.get(event) ?? []));
+    if (before !== undefined && alternatives.has(before) && before.request === event.request)
+      batches.at(-1)!.push(event);
+    else batches.push([event]);
   });
-  return batches.filter(({ missed }) => missed.length > 0);
+  return batches.flatMap((evictions) => {
+    const missed = evictions.filter((event) => costs.has(event));
+    if (missed.length === 0) return [];
+    const first = missed.reduce((a, b) => (costs.get(b)!.at < costs.get(a)!.at ? b : a));
+    const [{ request }] = evictions;
+    return {
+      ...{ replica: 0, request: requestOrNull(request), at: nows[events.indexOf(evictions[0])] },
+      blocks: evictions.length,
+      rightBlocks: evictions.filter((event) => alternatives.get(event) === null).length,
+      missedBlocks: missed.length,
+      missedTokens: missed.reduce((sum, event) => sum + costs.get(event)!.tokens, 0),
+      missedBy: costs.get(first)!.by,
+      instead: alternatives.get(first)!,
+    };
+  });
+}
+
+/** The explanation of every admitted request, token by token. `facts`: by index of a lookup, the removal that it finds. */
+function requestsOf(
+  events: readonly LogEvent[],
+  lookups: readonly NaiveLookup[],
+  facts: ReadonlyMap<number, RemovalFacts>,
+  { trace, blocks: { blockTokens } }: NaiveInput,
+): RequestExplanation[] {
+  const shared = sharedOf(events, lookups);
+  const admissions = events.filter((event) => event.name === "admit");
+  const first = admissions.filter((event, i) => admissions.findIndex(({ request }) => request === event.request) === i);
+  return first.map(({ request, hitTokens }) => {
+    const own = lookups.filter((lookup) => lookup.request === request && lookup.isFirst);
+    const inputTokens = trace.inputTokens[request];
+    const tokens = Array.from({ length: inputTokens }, (_, token) => {
+      const lookup = own.at(Math.floor(token / blockTokens));
+      const isShort = token >= own.length * blockTokens;
+      const missed = isShort ? "shorter-than-block" : lookup!.missed === undefined ? "match-limit" : lookup!.reason;
+      const reason = token < hitTokens ? "hit" : missed;
+      return { reason, removal: reason === "evicted" ? facts.get(lookup!.event) : undefined };
+    });
+    const { blocks, by } = shared.get(request) ?? { blocks: 0, by: -1 };
+    return {
+      ...{ request, replica: 0, inputTokens, hitTokens },
+      evictedTokens: tokens.filter(({ reason }) => reason === "evicted").length,
+      runs: runsOf(tokens),
+      ...{ sharedTokens: Math.min(inputTokens, blocks * blockTokens), sharedWith: requestOrNull(by) },
+    };
+  });
+}
+
+type Token = Pick<TokenRun, "reason"> & { readonly removal: RemovalFacts | undefined };
+
+/** Consecutive tokens with the same reason and the same requests, with the removal of the first one's block. */
+function runsOf(tokens: readonly Token[]): TokenRun[] {
+  const groupOf = ({ reason, removal }: Token) =>
+    JSON.stringify([reason, removal?.cause, removal?.request, removal?.lastUsedBy]);
+  const starts = tokens.flatMap((token, at) => (at > 0 && groupOf(token) === groupOf(tokens[at - 1]) ? [] : [at]));
+  return starts.map((from, i) => {
+    const { reason, removal } = tokens[from];
+    return { from, to: starts[i + 1] ?? tokens.length, reason, ...(removal && { removal }) };
+  });
 }
 
 /** By request: the number of leading blocks that an earlier request had, and the last such request. */
