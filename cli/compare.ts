@@ -158,7 +158,7 @@ async function compare(files: readonly string[], given: CompareOptions, command:
       print(`${options.json ? JSON.stringify(report, undefined, 2) : differenceTable(input, report)}\n`);
       if (!report.identical) process.exitCode = different;
     } else {
-      checkTarget(firstRunOf(options), []);
+      checkTarget(firstRunOf(options), ["model"]);
       refuseUnlimited(options);
       const { report, comparison } = await compareReplays(files, { ...options, ...control });
       progress.done();

@@ -2,6 +2,13 @@ import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 import { expect, test } from "vitest";
+import {
+  allocatorRegistry,
+  evictionRegistry,
+  indexRegistry,
+  routerRegistry,
+  schedulerRegistry,
+} from "../policies/registry.ts";
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const documents = [
@@ -52,4 +59,19 @@ test.each(documents)("relative links in %s lead to existing files and headings",
     return !anchors.get(linked)!.has(anchor);
   });
   expect(dead, relative(root, path)).toEqual([]);
+});
+
+test("the README counts the plug-ins that there are", () => {
+  const readme = readFileSync(join(root, "README.md"), "utf8").replace(/\s+/g, " ");
+  const bounds = evictionRegistry.all.filter(({ offline, unlimited }) => offline || unlimited).length;
+  const indexes = indexRegistry.all.filter(({ storesNothing }) => !storesNothing).length;
+  for (const count of [
+    `${indexes} indexes (`,
+    `${evictionRegistry.all.length - bounds} eviction policies (`,
+    `${bounds} bounds (`,
+    `${allocatorRegistry.all.length} allocators,`,
+    `${schedulerRegistry.all.length} schedulers and ${routerRegistry.all.length} routers.`,
+    `${schedulerRegistry.all.length} schedulers, ${routerRegistry.all.length} routers (`,
+  ])
+    expect(readme).toContain(count);
 });

@@ -6,6 +6,7 @@ import { blocksOf } from "../../lab/run/capacity.ts";
 import { lru } from "../../policies/eviction/index.ts";
 import { ratioMeanings } from "../output/summary.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
+import { mergedRows } from "./merged-rows.ts";
 
 type Result = Comparison["results"][number];
 
@@ -16,27 +17,32 @@ export function comparisonTable(comparison: Comparison): string {
   const bounds = results.filter(({ configuration }) => configuration.kind !== "online");
   const value = (run: RunReport) => run.cache.hitRatio[metric];
   const best = capacities.map((_, i) => Math.max(...online.map(({ runs }) => value(runs[i]))));
-  const optimum = capacities.map((_, i) =>
-    Math.max(...bounds.flatMap(({ configuration, runs }) => (configuration.kind === "offline" ? value(runs[i]) : []))),
-  );
+  const largest = largestBounds(online, comparison);
   const names = nameColumns(results);
   const cells = ({ configuration: { kind }, runs }: Result) =>
     capacities.map((_, i) => {
-      const shown = value(runs[kind === "unlimited" ? 0 : i]);
-      return kind === "online" && shown > 0 && ratio(shown) === ratio(best[i])
-        ? colors.bold(colors.green(`${ratio(shown)}*`))
-        : `${ratio(shown)} `;
+      const run = runs[kind === "unlimited" ? 0 : i];
+      const shown = value(run);
+      if (kind !== "online" || shown === 0) return `${ratio(shown)} `;
+      if (ratio(shown) === ratio(best[i])) return colors.bold(colors.green(`${ratio(shown)}*`));
+      return isWithinNoise(run) ? colors.green(`${ratio(shown)}≈`) : `${ratio(shown)} `;
     });
+  const merged = mergedRows(
+    online.map((result) => ({ names: names.of(result), cells: cells(result), key: resultsOf(result) })),
+  );
   const row = (result: Result) => [...names.of(result), ...cells(result)];
   const filler = names.headers.slice(1).map(() => "");
-  const gaps = gapRows(online, comparison);
+  const gaps = gapRows(
+    merged.first.map((at) => online[at]),
+    comparison,
+  );
   const table = aligned(
     [
       ...header(comparison, names.headers),
-      ...online.map(row),
+      ...merged.rows,
       [],
       ...bounds.map(row),
-      ...boundRow(online, comparison, filler),
+      ...(online.length > 0 ? [["bound", ...filler, ...largest.map((bound) => `${ratio(bound)} `)]] : []),
       ...(gaps.length > 0
         ? [
             [],
@@ -45,7 +51,7 @@ export function comparisonTable(comparison: Comparison): string {
           ]
         : []),
       ...(online.length > 0
-        ? [[], ["best/optimum", ...filler, ...best.map((b, i) => `${shareOf(b, optimum[i])} `)]]
+        ? [[], ["best/bound", ...filler, ...best.map((b, i) => `${shareOf(b, largest[i])} `)]]
         : []),
     ],
     "l".repeat(names.headers.length) + "r".repeat(capacities.length),
@@ -53,7 +59,8 @@ export function comparisonTable(comparison: Comparison): string {
   return [
     heading(comparison),
     table,
-    meaning(comparison, best, optimum),
+    ...(merged.equal.length > 0 ? [merged.equal.map((text) => wrapped(text, 2)).join("\n")] : []),
+    meaning(comparison, best, largest),
     ...nothingEvicted(comparison),
     ...rulesNotApplied(comparison),
     ...largeBlocks(comparison),
@@ -61,18 +68,14 @@ export function comparisonTable(comparison: Comparison): string {
   ].join("\n\n");
 }
 
-/** The largest bound of all configurations: none of them can exceed it. */
-function boundRow(
-  online: readonly Result[],
-  { metric, capacities }: Comparison,
-  filler: readonly string[],
-): string[][] {
-  if (online.length === 0) return [];
-  const largest = capacities.map((_, i) =>
-    Math.max(...online.map(({ runs }) => runs[i].offlineBound!.hitRatio[metric]!)),
-  );
-  return [["bound", ...filler, ...largest.map((value) => `${ratio(value)} `)]];
-}
+const isWithinNoise = ({ uncertainty }: RunReport) => uncertainty !== undefined && uncertainty.behindBest.low <= 0;
+
+/** Equal for configurations with the same results at every capacity. */
+const resultsOf = ({ runs }: Result) => JSON.stringify(runs.map(({ cache }) => cache));
+
+/** By capacity: the largest bound of all configurations, which none of them can exceed. */
+const largestBounds = (online: readonly Result[], { metric, capacities }: Comparison): readonly number[] =>
+  capacities.map((_, i) => Math.max(...online.map(({ runs }) => runs[i].offlineBound!.hitRatio[metric]!)));
 
 /** For each configuration with another eviction policy than lru: the share of the gap that it closes, by capacity. */
 function gapRows(online: readonly Result[], { metric, capacities }: Comparison): [Result, string[]][] {
@@ -99,9 +102,9 @@ function heading({ input, distinctBlocks, blockTokens, results }: Comparison): s
   );
 }
 
-/** Two rows: the capacities that were given as shares; all capacities in blocks, or in tokens where block sizes differ. */
+/** The capacities that were given as shares; all in blocks, or in tokens where block sizes differ; all in GiB. */
 function header(
-  { capacities, distinctBlocks, blockTokens, results }: Comparison,
+  { capacities, distinctBlocks, blockTokens, results, model }: Comparison,
   names: readonly string[],
 ): string[][] {
   const shares = capacities.map((capacity) =>
@@ -110,12 +113,20 @@ function header(
   const mixed = results.some(({ runs }) => runs[0].policy.blockTokens !== blockTokens);
   const shown = capacities.map((capacity) => blocksOf(capacity, distinctBlocks) ?? 0);
   const blocks = shown.map((count) => `${grouped(mixed ? count * blockTokens : count)} `);
+  const gigabytes = shown.map((count) => `${gibibytes(count * blockTokens * model.tokenBytes)} `);
   const filler = names.slice(1).map(() => "");
   return [
     [...names, ...shares].map((cell) => colors.bold(cell)),
     [mixed ? "tokens" : "blocks", ...filler, ...blocks].map((cell) => colors.dim(cell)),
+    ["GiB", ...filler, ...gigabytes].map((cell) => colors.dim(cell)),
   ];
 }
+
+/** Three significant digits. */
+const gibibytes = (bytes: number) => {
+  const size = bytes / 2 ** 30;
+  return size >= 100 ? grouped(Math.round(size)) : size.toPrecision(3);
+};
 
 /** A column for each plug-in in which configurations differ; the preset, or else the eviction policy, is the first. */
 function nameColumns(results: readonly Result[]) {
@@ -158,28 +169,39 @@ function presetName({ parts, label, kind, ruleTexts }: Configuration, several: b
 const shareOf = (part: number, whole: number) => (whole === 0 ? "–" : `${((part / whole) * 100).toFixed(1)} %`);
 
 function meaning(
-  { metric, capacities, results }: Comparison,
+  { metric, capacities, results, model }: Comparison,
   best: readonly number[],
-  optimum: readonly number[],
+  bounds: readonly number[],
 ): string {
-  const shares = capacities.map((_, i) => best[i] / optimum[i]).filter(Number.isFinite);
+  const shares = capacities.map((_, i) => best[i] / bounds[i]).filter(Number.isFinite);
   const lines = [
     `Values are the hit ratio "${metric}": ${metric === "token" ? "cached prefix tokens ÷ prompt tokens" : ratioMeanings[metric]}. * marks the best online policy.`,
+    ...noise(results),
   ];
   lines.push(
-    "Bounds: belady is the offline optimum, which reads the future; unbounded is an unlimited cache; bound is proven: no eviction policy exceeds it.",
+    "Bounds: belady reads the future (the offline optimum in whole blocks); unbounded is an unlimited cache; bound is proven: no eviction policy exceeds it.",
   );
   if (results.some(({ configuration: { kind, parts } }) => kind === "online" && parts.eviction !== lru))
     lines.push(
       "Gap closed: (policy − lru) ÷ (bound − lru), with lru and the bound of the same combination; – where lru reaches the bound.",
     );
+  lines.push(`GiB: keys and values of ${model.name}; --model chooses another.`);
   if (shares.length > 0) {
     const [least, most] = [Math.min(...shares), Math.max(...shares)].map((share) => `${(share * 100).toFixed(0)} %`);
-    lines.push(`The best online policy reaches ${least === most ? least : `${least} to ${most}`} of the optimum.`);
-    if (Math.max(...shares) > 1)
-      lines.push("The optimum counts whole blocks; policies that reuse partial blocks can exceed it.");
+    lines.push(`The best online policy reaches ${least === most ? least : `${least} to ${most}`} of the bound.`);
   }
   return lines.map((line) => wrapped(line, 0)).join("\n");
+}
+
+/** How the policies that may be as good as the best one were found. */
+function noise(results: readonly Result[]): string[] {
+  const found = results.flatMap(({ runs }) => runs.flatMap(({ uncertainty }) => uncertainty ?? []))[0];
+  if (!found) return [];
+  const from = found.sessionsInferred ? ", inferred from prompts that extend an earlier one" : "";
+  return [
+    `≈ marks policies within noise of the best one: the 95 % interval of the difference contains 0 (paired bootstrap over ` +
+      `${counted(found.sessions, "session")}${from}).`,
+  ];
 }
 
 /** Capacities at which no run evicted a block. */

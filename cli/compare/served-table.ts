@@ -5,6 +5,7 @@ import type { RunReport } from "../../lab/output/report.ts";
 import { backendOf, deviceText } from "../../lab/run/target.ts";
 import { limitNames, unsteadiness } from "../output/load-notes.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
+import { mergedRows } from "./merged-rows.ts";
 
 /**
  * Two tables with a row for each timed run: the differing options with hit ratio, latency and throughput, and with the load that
@@ -18,6 +19,7 @@ export function servedTable(input: ServedComparison["input"], rows: readonly Row
     wrapped(performanceNote, 0),
     metricTable(rows, names, served),
     wrapped(servedNote, 0),
+    ...equalRows(rows, names),
     ...notes(rows).map((note) => colors.yellow(wrapped(note, 0))),
   ].join("\n\n");
 }
@@ -40,9 +42,8 @@ function metricTable(rows: readonly Row[], names: readonly NameColumn[], all: re
     const values = complete.flatMap(({ report }) => of(report) ?? []);
     return better === undefined ? undefined : better === "more" ? Math.max(...values) : Math.min(...values);
   });
-  const body = rows.map(({ report, ...row }) => [
-    ...names.map(({ of }) => of({ report, ...row })),
-    ...shown.map(({ of, text }, i) => {
+  const cells = ({ report }: Row) =>
+    shown.map(({ of, text }, i) => {
       const value = of(report);
       if (value === undefined) return "– ";
       const mark = best[i];
@@ -50,12 +51,24 @@ function metricTable(rows: readonly Row[], names: readonly NameColumn[], all: re
       return rows.length > 1 && isBest
         ? colors.bold(colors.green(`${text(value, report)}*`))
         : `${text(value, report)} `;
-    }),
-  ]);
+    });
+  const { rows: body } = mergedRows(rows.map((row) => ({ ...named(row, names), cells: cells(row) })));
   return aligned(
     [header.map((cell) => colors.bold(cell)), ...body],
     "l".repeat(names.length) + "r".repeat(shown.length),
   );
+}
+
+/** The names of a row, and what is equal for rows with the same results. */
+const named = (row: Row, names: readonly NameColumn[]) => ({
+  names: names.map(({ of }) => of(row)),
+  key: JSON.stringify([...performance, ...served].map(({ of }) => of(row.report))),
+});
+
+/** The rows that the tables show as one. */
+function equalRows(rows: readonly Row[], names: readonly NameColumn[]): string[] {
+  const { equal } = mergedRows(rows.map((row) => ({ ...named(row, names), cells: [] })));
+  return equal.length === 0 ? [] : [equal.map((text) => wrapped(text, 2)).join("\n")];
 }
 
 /** Latencies are those of the requests that were served: a row that refuses some is not comparable with one that serves all. */

@@ -1,5 +1,6 @@
 import { join } from "node:path";
 import { assert } from "../../core/errors.ts";
+import { cachedTokenBytes } from "../../sim/cost/kv-bytes.ts";
 import { OfflineBounds, RefusalsSink } from "../bound/offline-bounds.ts";
 import { type Control, counting } from "../control.ts";
 import { readingOf, streamed, type TraceChoice, type TraceReading } from "../input.ts";
@@ -13,12 +14,16 @@ import type { Capacity } from "../run/capacity.ts";
 import { blockTokensFor, checkMemory, type RunConfig } from "../run/configuration.ts";
 import { checkWarmup } from "../run/load.ts";
 import { runReplay } from "../run/run.ts";
-import { discarded } from "../run/run-sink.ts";
+import { discarded, type RunSink } from "../run/run-sink.ts";
 import { tablesIn } from "../run/run-stream.ts";
+import { modelFrom, simulatedDefaults } from "../run/simulation.ts";
 import type { TraceStream } from "../trace-stream.ts";
+import { sessionGroups } from "../uncertainty/session-groups.ts";
+import { isSummed } from "../uncertainty/session-hits.ts";
 import { boundOf, type FinishedRun, References } from "./bounded-runs.ts";
 import { combinationsAndBounds, type PartLists, referenceParts, SharedBlocks, sizesIn } from "./combinations.ts";
 import { type Comparison, type Configuration, defaultShares } from "./comparison.ts";
+import { PairedDifferences } from "./paired-differences.ts";
 
 /** Every combination of the lists is replayed at every size, and so are its bounds. */
 export interface CompareOptions extends TraceReading, Omit<PartLists, "target">, Control {
@@ -30,6 +35,8 @@ export interface CompareOptions extends TraceReading, Omit<PartLists, "target">,
   readonly blockSize?: number;
   /** Leading requests that are in no metric. */
   readonly warmup?: number;
+  /** Model whose keys and values capacities are shown for in GiB: a name or a config.json; by default llama-3.1-8b. */
+  readonly model?: string;
   /** Random seed of the policies. */
   readonly seed?: number;
   /** Checks every invariant after every step. */
@@ -70,6 +77,7 @@ async function compareStream(
   options: CompareOptions,
 ): Promise<ReplayComparison> {
   const { blocks: sizes = defaultShares, blockSize, warmup = 0, seed = 1, signal } = options;
+  const model = await modelFrom(options.model ?? simulatedDefaults.model);
   const totals = await stream.count(counting(options, `reading ${stream.name}`));
   checkWarmup(warmup, totals.requests);
   // Capacities are counted in blocks of one size, even if the presets' sizes differ.
@@ -85,6 +93,14 @@ async function compareStream(
   const runs = runCount(configurations, sizes.length) + references.others(configurations) * sizes.length;
   const advance = counting(options, "comparing", totals.requests * runs);
   const finished = new Map<Configuration, Map<Capacity, Promise<RunReport>>>();
+  // Differences of ratios with different denominators are not sums over sessions.
+  const isPaired = isSummed(metric) && (metric === "token" || new Set(configurations.map(presetTokens)).size === 1);
+  const differences = isPaired
+    ? new PairedDifferences(
+        metric,
+        await sessionGroups(await shared.of(referenceParts(options, configurations), blockTokens)),
+      )
+    : undefined;
 
   /** Runs a configuration once at a capacity; its reference is run before. */
   const reportOf = (one: Configuration, capacity: Capacity): Promise<RunReport> => {
@@ -110,7 +126,9 @@ async function compareStream(
     const { out: _, ...unsaved } = options;
     const saved = configurations.includes(one) ? options : unsaved;
     const bounded = reference && ((finished: FinishedRun) => boundOf(bounds, finished, lru ?? finished.ratios));
-    return runOne(stream, config, blocks, one, saved, advance, bounded);
+    const sinkOf = (sink: RunSink) =>
+      one.kind === "online" && differences ? differences.sinkFor(one, capacity, warmup, sink) : sink;
+    return runOne(stream, config, blocks, one, saved, advance, bounded, sinkOf);
   };
 
   const results: { configuration: Configuration; runs: RunReport[] }[] = [];
@@ -120,7 +138,17 @@ async function compareStream(
     for (const capacity of capacities) runs.push(await reportOf(configuration, capacity));
     results.push({ configuration, runs });
   }
-  const comparison = { input: stream.label, distinctBlocks, blockTokens, results, capacities: sizes, metric };
+  differences?.addTo(results, sizes, (one) => references.of(one));
+  const shownModel = { name: model.name, tokenBytes: cachedTokenBytes(model, model.numberBytes, 1) };
+  const comparison = {
+    input: stream.label,
+    distinctBlocks,
+    blockTokens,
+    results,
+    capacities: sizes,
+    metric,
+    model: shownModel,
+  };
   return { report: { schema: "compare/1", runs: results.flatMap((result) => result.runs) }, comparison };
 }
 
@@ -133,11 +161,12 @@ async function runOne(
   { out, events = false, signal, ...options }: CompareOptions,
   advance: (requests: number) => void,
   boundOf: ((run: FinishedRun) => Promise<OfflineBound>) | undefined,
+  sinkOf: (sink: RunSink) => RunSink,
 ): Promise<RunReport> {
   const temporary = out === undefined ? undefined : new TemporaryFiles(out);
   try {
     const tables = temporary && tablesIn(temporary, config);
-    const sink = new RefusalsSink(tables ?? discarded);
+    const sink = new RefusalsSink(sinkOf(tables ?? discarded));
     const run = await runReplay(blocks, config, { advance, signal, sink });
     const plain = runReport(streamReport(stream, stream.totals!), run);
     const offlineBound = await boundOf?.({ run, refused: sink.refused, ratios: plain.cache.hitRatio });

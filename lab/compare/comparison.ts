@@ -29,6 +29,8 @@ export interface Comparison {
   readonly blockTokens: number;
   readonly capacities: readonly Capacity[];
   readonly metric: Metric;
+  /** The model whose keys and values the capacities are shown for, and the bytes of one token of them. */
+  readonly model: { readonly name: string; readonly tokenBytes: number };
   /** A run for each capacity; a single one for the unlimited cache. */
   readonly results: readonly { readonly configuration: Configuration; readonly runs: readonly RunReport[] }[];
 }

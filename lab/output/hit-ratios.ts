@@ -1,4 +1,5 @@
 import type { cacheReport } from "../../core/cache/report.ts";
+import type { Interval } from "../uncertainty/bootstrap.ts";
 
 /** The hit ratios of a report. */
 export const metrics = [
@@ -25,4 +26,17 @@ export interface OfflineBound {
   readonly lru: Ratios;
   /** (policy − lru) ÷ (bound − lru); null if lru reaches the bound. */
   readonly gapClosed: Partial<Record<Metric, number | null>>;
+}
+
+/** Differences of the hit ratio of an online policy from those of others at the same capacity, with 95 % confidence intervals. */
+export interface Uncertainty {
+  readonly metric: Metric;
+  /** Sessions of the trace, which the bootstrap draws. */
+  readonly sessions: number;
+  /** The trace has no sessions: they were inferred from prompts that extend an earlier one. */
+  readonly sessionsInferred: boolean;
+  /** Hit ratio minus that of lru with the same other options. */
+  readonly gainOverLru: Interval;
+  /** Hit ratio of the best online policy of the comparison at this capacity, minus this one. */
+  readonly behindBest: Interval;
 }

@@ -11,7 +11,7 @@ import type { ServedMetrics } from "../run/served-result.ts";
 import { describe } from "../run/simulation.ts";
 import type { TraceStream, TraceTotals } from "../trace-stream.ts";
 import { isFromFile } from "../user-plugins/user-plugin.ts";
-import type { OfflineBound } from "./hit-ratios.ts";
+import type { OfflineBound, Uncertainty } from "./hit-ratios.ts";
 
 /** The fields about the trace, the same in every JSON document. */
 export interface TraceReport {
@@ -107,4 +107,6 @@ const servedReport = ({ load, slo, cluster, refusals, transfers, drafts }: Serve
 export type RunReport = ReturnType<typeof runReport> & {
   /** In `compare` of clock-free replays: the bound of the run's hit ratios. */
   readonly offlineBound?: OfflineBound;
+  /** In `compare` of clock-free replays: what of the differences to other policies may be noise. */
+  readonly uncertainty?: Uncertainty;
 };

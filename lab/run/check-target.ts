@@ -65,7 +65,7 @@ export function checkTarget(
       throw new InputError(`--${optionNames[given] ?? given} needs --target sim${reason}`);
     }
     const ofModel = (["model", "tp", "kvDtype"] as const).find((name) => options[name] !== undefined);
-    if (ofModel && options.capacity === undefined)
+    if (ofModel && options.capacity === undefined && used.includes("capacity"))
       throw new InputError(`--${optionNames[ofModel]} needs --target sim or --capacity`);
     if (options.capacity !== undefined && options.model === undefined)
       throw new InputError("--capacity needs --model, which determines the bytes of a token");

@@ -107,7 +107,8 @@ function defaultRouter({ experts }: ModelShape, dataParallel: number): string {
   return experts && dataParallel > 1 ? "vllm-dp" : simulatedDefaults.router;
 }
 
-async function modelFrom(given: string): Promise<ModelShape> {
+/** The shape of a model by its name or its config.json. @throws InputError */
+export async function modelFrom(given: string): Promise<ModelShape> {
   if (!given.endsWith(".json")) return modelNamed(given);
   return shapeOf(given, parsed(await readTextFile(given), given), given);
 }

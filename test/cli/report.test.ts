@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { parquetReadObjects } from "hyparquet";
 import { describe, expect, test } from "vitest";
 import { z } from "zod";
+import type { RunReport } from "../../lab/output/report.ts";
 import { hasRecordedTraces, recordedTracePath } from "../support/recordings.ts";
 import { json, kvlab, newFolder } from "./program.ts";
 
@@ -275,9 +276,44 @@ describe("compare", () => {
     expect(stdout).not.toContain("\x1b");
     expect(stdout).toMatch(/eviction +1 % +5 % +10 % +25 % +50 %/);
     for (const policy of ["fifo", "lru", "random", "belady", "unbounded"])
-      expect(stdout).toMatch(new RegExp(`^ +${policy}( +0\\.\\d{4}\\*?){5}$`, "m"));
+      expect(stdout).toMatch(new RegExp(`^ +${policy}( +0\\.\\d{4}[*≈]?){5}$`, "m"));
     expect(stdout.match(/\d\*/g)?.length).toBeGreaterThanOrEqual(5);
-    expect(stdout).toMatch(/The best online policy reaches \d+ % to \d+ % of the optimum\./);
+    expect(stdout).toMatch(/The best online policy reaches \d+ % to \d+ % of the bound\./);
+  });
+
+  test("shows configurations with equal results in one row, and marks those within noise of the best", async () => {
+    const { folder } = smallTrace();
+    const { stdout } = await kvlab(folder, ["compare", "--limit", "1000", "--eviction", "lru,priority,lfu,slru"]);
+    expect(stdout).toMatch(/^ {2}lru = 1 more( +0\.\d{4}[*≈]?){5}$/m);
+    expect(stdout).not.toMatch(/^ {2}priority /m);
+    expect(stdout).toContain("\nEqual: lru, priority.\n");
+    expect(stdout).toMatch(/0\.\d{4}≈/);
+    expect(stdout).toContain("≈ marks policies within noise of the best one");
+  });
+
+  test("--json has the differences from lru and from the best policy, with their intervals", async () => {
+    const { folder } = smallTrace();
+    const { runs } = await json(folder, ["compare", "--limit", "1000", "--eviction", "lfu,random", "--blocks", "200"]);
+    const [lfu, random, ...bounds] = runs as RunReport[];
+    const { gainOverLru, behindBest, ...about } = lfu.uncertainty!;
+    expect(about).toEqual({ metric: "block", sessions: 436, sessionsInferred: false });
+    expect(gainOverLru.value).toBeCloseTo(lfu.cache.hitRatio.block - lfu.offlineBound!.lru.block!, 12);
+    expect(behindBest).toEqual({ value: 0, low: 0, high: 0 });
+    const behind = random.uncertainty!.behindBest;
+    expect(behind.value).toBeCloseTo(lfu.cache.hitRatio.block - random.cache.hitRatio.block, 12);
+    expect(behind.low).toBeGreaterThan(0);
+    expect(behind.high).toBeGreaterThan(behind.value);
+    for (const bound of bounds) expect(bound.uncertainty).toBeUndefined();
+  });
+
+  test("shows the capacities in GiB of the model's keys and values", async () => {
+    const { folder } = smallTrace();
+    const args = ["compare", "--limit", "100", "--eviction", "lru", "--blocks", "8192"];
+    // 128 KiB a token, times 16 tokens a block.
+    expect((await kvlab(folder, args)).stdout).toMatch(/^ {2}GiB +16\.0$/m);
+    const larger = (await kvlab(folder, [...args, "--model", "llama-3.1-70b"])).stdout;
+    expect(larger).toMatch(/^ {2}GiB +40\.0$/m);
+    expect(larger).toContain("GiB: keys and values of llama-3.1-70b");
   });
 
   test("marks no policy and divides nothing if there are no hits", async () => {
@@ -285,7 +321,7 @@ describe("compare", () => {
     writeFileSync(join(folder, "new.jsonl"), `${JSON.stringify({ ...lines[2] })}\n`);
     const { stdout } = await kvlab(folder, ["compare", "new.jsonl", "--blocks", "2,4"]);
     expect(stdout).not.toMatch(/0\.0000\*/);
-    expect(stdout).toMatch(/best\/optimum +– +–\n/);
+    expect(stdout).toMatch(/best\/bound +– +–\n/);
   });
 
   test("saves each run below --out", async () => {

@@ -1,0 +1,60 @@
+import type { Uncertainty } from "../output/hit-ratios.ts";
+import type { RunReport } from "../output/report.ts";
+import type { Capacity } from "../run/capacity.ts";
+import type { RunSink } from "../run/run-sink.ts";
+import { Bootstrap } from "../uncertainty/bootstrap.ts";
+import type { SessionGroups } from "../uncertainty/session-groups.ts";
+import { SessionHits, type SummedMetric } from "../uncertainty/session-hits.ts";
+import type { Configuration } from "./comparison.ts";
+
+const seed = 1;
+
+/** Compares the hits of each session in the runs of online policies, which all see the same sessions. */
+export class PairedDifferences {
+  readonly #metric: SummedMetric;
+  readonly #groups: SessionGroups;
+  readonly #hits = new Map<Configuration, Map<Capacity, SessionHits>>();
+
+  constructor(metric: SummedMetric, groups: SessionGroups) {
+    this.#metric = metric;
+    this.#groups = groups;
+  }
+
+  /** Counts the results of a run, and passes them on. */
+  sinkFor(configuration: Configuration, capacity: Capacity, warmup: number, sink: RunSink): RunSink {
+    const hits = new SessionHits(this.#metric, this.#groups, warmup, sink);
+    const known = this.#hits.get(configuration) ?? new Map<Capacity, SessionHits>();
+    this.#hits.set(configuration, known.set(capacity, hits));
+    return hits;
+  }
+
+  /** Sets the uncertainty of each online run. `referenceOf`: the configuration with lru. */
+  addTo(
+    results: readonly { readonly configuration: Configuration; readonly runs: RunReport[] }[],
+    capacities: readonly Capacity[],
+    referenceOf: (configuration: Configuration) => Configuration | undefined,
+  ): void {
+    const bootstrap = new Bootstrap(this.#groups.groups, seed);
+    const online = results.filter(({ configuration }) => configuration.kind === "online");
+    const { sessions, areInferred: sessionsInferred } = this.#groups;
+    capacities.forEach((capacity, i) => {
+      const hitsOf = (one: Configuration) => this.#hits.get(one)!.get(capacity)!;
+      const difference = (a: Configuration, b: Configuration) => {
+        const [one, other] = [hitsOf(a), hitsOf(b)];
+        return bootstrap.ratio(
+          one.hits.map((hits, g) => hits - other.hits[g]),
+          one.lookups,
+        );
+      };
+      const value = ({ runs }: (typeof online)[number]) => runs[i].cache.hitRatio[this.#metric];
+      const best = online.reduce((most, one) => (value(one) > value(most) ? one : most), online[0]);
+      for (const { configuration, runs } of online) {
+        const gainOverLru = difference(configuration, referenceOf(configuration)!);
+        const behindBest = difference(best.configuration, configuration);
+        if (!gainOverLru || !behindBest) return;
+        const uncertainty: Uncertainty = { metric: this.#metric, sessions, sessionsInferred, gainOverLru, behindBest };
+        runs[i] = { ...runs[i], uncertainty };
+      }
+    });
+  }
+}
