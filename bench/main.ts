@@ -143,6 +143,7 @@ const parts: Record<string, () => void> = {
   prefill: printPrefill,
   "llama-cpp": printLlamaCpp,
   dashboard: printDashboard,
+  curve: () => printFigures(`Hit ratio of LRU at six sizes in one pass over ${traceName}, CPU time`, ["curve"]),
   reading: () => printFigures("Reading a trace (plain file)", ["reading"]),
 };
 

@@ -6,11 +6,12 @@ import { join, resolve } from "node:path";
 import { setImmediate } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { gunzipSync } from "node:zlib";
-import { createCache } from "../core/replica/compose.ts";
+import { createCache, rulesFor } from "../core/replica/compose.ts";
 import { CacheReplay, type ReplayConfig, replayTrace } from "../core/replica/replay.ts";
 import { median } from "../core/serving/distribution.ts";
 import { BlockKeys, fourLanes } from "../core/trace/content.ts";
 import { readTrace, type Trace } from "../core/trace/trace.ts";
+import { StackCurve } from "../lab/curve/stack-curve.ts";
 import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../policies/registry.ts";
 import { chatSource } from "../traces/generators/chat.ts";
 import { openTrace } from "../traces/open.ts";
@@ -85,6 +86,37 @@ async function replay(index: string, eviction: string, blocks: number): Promise<
     { name: "replay", value: ms, unit: "ms" },
     { name: "yardstick", value: base, unit: "ms" },
     { name: "speed", value: trace.keys.length / ms / 1000, unit: "M block references/s" },
+  ];
+}
+
+/** One pass for six sizes and a replay at one size, alternately; the fastest of each. */
+async function curve(): Promise<Measurement[]> {
+  const trace = await benchTrace();
+  const config = configOf("hash-table", "lru", 10_000, trace);
+  const blocks = CacheReplay.blockKeys(config, trace);
+  const rules = rulesFor(config.index, config.rules);
+  const sizes = [1000, 5859, 10_000, 30_000, 50_000, 100_000];
+  const cpuMs = (work: () => number) => {
+    const before = process.cpuUsage();
+    sink += work();
+    const { user, system } = process.cpuUsage(before);
+    return (user + system) / 1000;
+  };
+  const fastest = { onePass: Number.POSITIVE_INFINITY, replay: Number.POSITIVE_INFINITY };
+  for (let pass = 0; pass < passes; pass++) {
+    const onePass = cpuMs(() => {
+      const all = new StackCurve({ order: "reverse", blockTokens: config.blockTokens, rules, sizes });
+      all.add(trace, blocks);
+      return all.counters()[0].hitBlocks;
+    });
+    const replay = cpuMs(() => replayTrace(trace, config, blocks).cache.counters.hitBlocks);
+    fastest.onePass = Math.min(fastest.onePass, onePass);
+    fastest.replay = Math.min(fastest.replay, replay);
+  }
+  return [
+    { name: "one pass, six sizes", value: fastest.onePass, unit: "ms" },
+    { name: "replay, 10,000 blocks", value: fastest.replay, unit: "ms" },
+    { name: "ratio", value: fastest.onePass / fastest.replay, unit: "×" },
   ];
 }
 
@@ -318,6 +350,7 @@ async function readingSpeeds(name: string, copies: number, copyOf: (copy: number
 }
 
 const benchmarks: Record<string, (...args: string[]) => Measurement[] | Promise<Measurement[]>> = {
+  curve,
   replay: (index, eviction, blocks) => replay(index, eviction, Number(blocks)),
   scaling: (index, blocks) => scaling(index, Number(blocks)),
   shapes: (index) => shapes(index),

@@ -13,6 +13,7 @@ import {
   parseCapacity,
   parseMetric,
   parseRuleLists,
+  path,
   rule,
   wholeNumber,
 } from "./input/options.ts";
@@ -31,6 +32,8 @@ interface CurveCommandOptions extends TraceReading {
   readonly metric: Metric;
   readonly bound?: boolean;
   readonly sample?: number;
+  readonly threads?: number;
+  readonly out?: string;
   readonly json?: boolean;
 }
 
@@ -40,12 +43,13 @@ Examples:
   kvlab curve trace.jsonl.gz --eviction lru,s3-fifo,arc --bound
   kvlab curve trace.jsonl --index hash-table,radix-tree --blocks 1000,10000,50%
   kvlab curve trace.jsonl.gz --eviction s3-fifo --sample 10%
+  kvlab curve trace.jsonl.gz --out curves
   kvlab curve trace.jsonl.gz --rule free-order=reverse,forward --json
 
 lru and lru-deepest in a hash table, a block trie or a radix tree need one pass
 over the trace for all sizes; other combinations are replayed once for each
-size. Both give the same hit ratios as kvlab replay. docs/curve.md has the proof
-and the rules with which it holds.`;
+size, in parallel. Both give the hit ratios of kvlab replay. docs/curve.md has
+the proof and the rules with which it holds.`;
 
 export function addCurve(program: Command): void {
   const command = program
@@ -74,6 +78,12 @@ export function addCurve(program: Command): void {
         .argParser(parseMetric)
         .default("block"),
     )
+    .option(
+      "--threads <N>",
+      "most threads of replays (default: those of the machine, if worth it)",
+      wholeNumber("--threads", 1, 1024),
+    )
+    .option("--out <DIR>", "write curves.json, curves.parquet and curves.svg to DIR", path("--out", "a folder"))
     .option("--json", "print one JSON document and nothing else")
     .addHelpText("after", examples)
     .action(curve);
@@ -104,6 +114,7 @@ async function curve(files: readonly string[], given: CurveCommandOptions): Prom
     const curves = await hitRatioCurves(files, { ...options, rules: parseRuleLists(rule), ...control });
     progress.done();
     print(`${json ? JSON.stringify(curves.report, undefined, 2) : curveTable(curves)}\n`);
+    if (!json && curves.files.length > 0) print(`\nSaved: ${curves.files.join(", ")}\n`);
   } finally {
     progress.done();
   }

@@ -1,26 +1,22 @@
-import { cacheReport } from "../../core/cache/report.ts";
 import { assert, InputError } from "../../core/errors.ts";
-import { rulesFor } from "../../core/replica/compose.ts";
 import { lookupsOf } from "../bound/offline-bound.ts";
 import { OfflineBounds } from "../bound/offline-bounds.ts";
 import { combinations, type PartLists, SharedBlocks } from "../compare/combinations.ts";
 import type { Configuration } from "../compare/comparison.ts";
 import { type Control, counting, yieldToEvents } from "../control.ts";
 import { streamed, type TraceChoice, type TraceReading } from "../input.ts";
-import type { Metric, Ratios } from "../output/hit-ratios.ts";
+import type { Metric } from "../output/hit-ratios.ts";
 import { streamReport, type TraceReport } from "../output/report.ts";
+import { checkWritable } from "../output/run-directory.ts";
 import { version } from "../package.ts";
-import type { BlockStream } from "../run/block-stream.ts";
 import { blocksOf, type Capacity } from "../run/capacity.ts";
 import { blockTokensFor, checkMemory } from "../run/configuration.ts";
 import { checkWarmup } from "../run/load.ts";
-import { runReplay } from "../run/run.ts";
-import { discarded, type RunSink } from "../run/run-sink.ts";
 import type { TraceStream } from "../trace-stream.ts";
+import { writeCurveFiles } from "./curve-files.ts";
+import { type CurvePoint, type CurveSetup, onePassPoints, replayedPoints } from "./points.ts";
 import { type Sample, sampleOf } from "./sample.ts";
-import { SampledHits, type SampledRequest } from "./sampled-hits.ts";
 import { stackOrder } from "./stack-algorithm.ts";
-import { type StackCache, StackCurve } from "./stack-curve.ts";
 
 /** The curves of `kvlab curve`: one for each combination of the lists. */
 export interface CurveOptions extends TraceReading, Pick<PartLists, "index" | "eviction" | "rules">, Control {
@@ -36,23 +32,12 @@ export interface CurveOptions extends TraceReading, Pick<PartLists, "index" | "e
   readonly metric?: Metric;
   /** Adds the curve of the offline bound for each index and combination of rules. */
   readonly bound?: boolean;
+  /** Most threads of replays; by default as many as there are processors, where the replays are long enough to gain from it. */
+  readonly threads?: number;
+  /** Folder that the document is written to, also as Parquet and as a plot; files of the same names are replaced. */
+  readonly out?: string;
   /** Estimates the curves from this share of the requests' groups, above 0 and below 1, in caches that are smaller by the share. */
   readonly sample?: number;
-}
-
-/** A hit ratio at one size of the cache. */
-export interface CurvePoint {
-  readonly blocks: number;
-  /** Hit ratios by the names of a replay's report; of a bound only `block`, `token` and the metric of the document. */
-  readonly hitRatio: Ratios;
-  /**
-   * The metric of the document lies between these: both are its value where it is exact; for a sample they are the limits of a 95 %
-   * interval.
-   */
-  readonly low: number;
-  readonly high: number;
-  /** Requests that are longer than the cache; of a sample those that are longer than its smaller cache. Not for a bound. */
-  readonly refusedRequests?: number;
 }
 
 /** Hit ratios by size of the cache. */
@@ -101,12 +86,15 @@ export interface Curves {
   readonly report: CurveDocument;
   /** Short name, derived from the first file's name. */
   readonly name: string;
+  /** Files that were written. */
+  readonly files: readonly string[];
 }
 
 /** Computes hit ratios by size of the cache. @throws InputError, TraceError, PolicyError naming a plug-in's file, Interrupted */
 export async function hitRatioCurves(source: TraceChoice, options: CurveOptions = {}): Promise<Curves> {
   const { eviction = ["lru"], index, rules, seed = 1, warmup = 0, sample: rate } = options;
   checkSample(options);
+  if (options.out !== undefined) await checkWritable(options.out, options.out);
   const configurations = await combinations({ index, eviction, rules });
   const stream = await streamed(source, options);
   let sample: Sample | undefined;
@@ -129,20 +117,6 @@ function checkSample({ sample, bound = false, metric }: CurveOptions): void {
     throw new InputError("--bound and --sample exclude each other: the bound of a sample does not bound the trace");
   if (metric === "anyResidentBlock")
     throw new InputError(`--metric ${metric} has no estimate of its error, which --sample needs`);
-}
-
-/** What all curves of a trace have in common. */
-interface Common extends Pick<CurveOptions, "signal"> {
-  readonly blockTokens: number;
-  /** In blocks, ascending. */
-  readonly sizes: readonly number[];
-  /** The sizes of the caches that are replayed: those of a sample are smaller. */
-  readonly cacheSizes: readonly number[];
-  readonly sample: Sample | undefined;
-  readonly warmup: number;
-  readonly seed: number;
-  readonly metric: Metric;
-  readonly advance: (requests: number) => void;
 }
 
 async function curvesOf(
@@ -168,6 +142,7 @@ async function curvesOf(
     const passes = onePass.length + replayed.length * sizes.length;
     const advance = counting(options, "computing curves", totals.requests * passes);
     const common = {
+      threads: options.threads,
       blockTokens,
       sizes,
       cacheSizes,
@@ -179,7 +154,7 @@ async function curvesOf(
       signal,
     };
     const points = await onePassPoints(onePass, shared, common);
-    for (const one of replayed) points.set(one, await replayedPoints(one, shared, common));
+    for (const [one, found] of await replayedPoints(replayed, shared, common)) points.set(one, found);
     const curves = configurations.map((one): Curve => {
       const method = isOnePass(one) ? "one-pass" : "replay";
       return { ...labelOf(one), exact: sample === undefined, method, points: points.get(one)! };
@@ -191,7 +166,8 @@ async function curvesOf(
       ...(sample && { sample: sampleReport(sample, options.sample!, totals.requests) }),
       curves: [...curves, ...bounds],
     };
-    return { report, name: whole.name };
+    const files = options.out === undefined ? [] : await writeCurveFiles(options.out, whole.name, report, signal);
+    return { report, name: whole.name, files };
   } finally {
     shared.close();
   }
@@ -222,101 +198,12 @@ const labelOf = ({ indexLabel, label, ruleTexts }: Configuration) => ({
   rules: ruleTexts,
 });
 
-/** The points of all configurations whose hits at all sizes follow from one pass; equal curves are computed once. */
-async function onePassPoints(
-  configurations: readonly Configuration[],
-  shared: SharedBlocks,
-  common: Common,
-): Promise<Map<Configuration, CurvePoint[]>> {
-  const known = new Map<BlockStream, Map<string, CurvePoint[]>>();
-  const points = new Map<Configuration, CurvePoint[]>();
-  for (const one of configurations) {
-    const blocks = await shared.of(one.parts, common.blockTokens);
-    const order = stackOrder(one.parts)!;
-    const rules = rulesFor(one.parts.index, one.parts.rules);
-    const key = [order, rules["match-limit"], rules["drop-blocks"], rules.reserve].join();
-    const computed = known.get(blocks) ?? new Map<string, CurvePoint[]>();
-    known.set(blocks, computed);
-    const found = computed.get(key) ?? (await onePassCurve(blocks, { order, rules }, common));
-    computed.set(key, found);
-    points.set(one, found);
-  }
-  return points;
-}
-
-async function onePassCurve(
-  input: BlockStream,
-  cache: Pick<StackCache, "order" | "rules">,
-  common: Common,
-): Promise<CurvePoint[]> {
-  const { blockTokens, cacheSizes, warmup } = common;
-  const hits = await sampledHits(input, common);
-  const observe =
-    hits && ((request: number, i: number, blocks: number, tokens: number) => hits[i].add(request, blocks, tokens));
-  const curve = new StackCurve({ ...cache, blockTokens, sizes: cacheSizes, warmup, ...(observe && { observe }) });
-  for await (const { trace, blocks } of input.batches()) {
-    curve.add(trace, blocks);
-    common.advance(trace.requestCount);
-    await yieldToEvents(common.signal);
-  }
-  return curve.counters().map((counters, i) => pointOf(common, i, cacheReport(counters), hits?.[i]));
-}
-
-async function replayedPoints({ parts }: Configuration, shared: SharedBlocks, common: Common): Promise<CurvePoint[]> {
-  const { blockTokens, cacheSizes, warmup, seed, advance, signal } = common;
-  const input = await shared.of(parts, blockTokens);
-  const hits = await sampledHits(input, common);
-  const points: CurvePoint[] = [];
-  for (const [i, blocks] of cacheSizes.entries()) {
-    const config = { ...parts, blockTokens, blocks, seed, warmup };
-    const sink = hits ? observed(hits[i], warmup) : discarded;
-    const { result } = await runReplay(input, config, { advance, signal, sink });
-    points.push(pointOf(common, i, cacheReport(result.counters), hits?.[i]));
-  }
-  return points;
-}
-
-/** Adds the results of measured requests to the hits of a sample. */
-function observed(hits: SampledHits, warmup: number): RunSink {
-  let request = 0;
-  return {
-    ...discarded,
-    addRequests({ hitBlocks, hitTokens }) {
-      for (let row = 0; row < hitBlocks.length; row++, request++)
-        if (request >= warmup) hits.add(request, hitBlocks[row], hitTokens[row]);
-    },
-  };
-}
-
-/** For a sample: the hits by size, without those of any request yet. */
-async function sampledHits(input: BlockStream, { sample, blockTokens, metric, cacheSizes, warmup }: Common) {
-  if (sample === undefined) return undefined;
-  const requests: SampledRequest[] = [];
-  for await (const { trace, blocks } of input.batches())
-    for (let row = 0; row < trace.requestCount; row++) {
-      const inputTokens = trace.inputTokens[row];
-      const fullBlocks = Math.floor(inputTokens / blockTokens);
-      const group = sample.groups[requests.length];
-      requests.push({ group, promptBlocks: blocks.promptBlocks[row], inputTokens, fullBlocks });
-    }
-  const { chosenGroups, groupCount } = sample;
-  return cacheSizes.map(() => new SampledHits(metric, requests, warmup, chosenGroups, chosenGroups / groupCount));
-}
-
-type CacheReport = ReturnType<typeof cacheReport>;
-
-function pointOf({ metric, sizes }: Common, i: number, cache: CacheReport, hits: SampledHits | undefined): CurvePoint {
-  const { hitRatio, refusedRequests } = cache;
-  const range = hits?.interval() ?? { low: hitRatio[metric], high: hitRatio[metric] };
-  return { blocks: sizes[i], hitRatio, ...range, refusedRequests };
-}
-
 /** The bound of each index and combination of rules. */
 async function boundCurves(
   configurations: readonly Configuration[],
   shared: SharedBlocks,
   unitTokens: number,
-  { blockTokens, sizes, warmup, metric, signal }: Common,
+  { blockTokens, sizes, warmup, metric, signal }: CurveSetup,
 ): Promise<Curve[]> {
   const bounds = new OfflineBounds(shared, unitTokens, ["block", "token", metric], signal);
   const curves = new Map<string, Curve>();

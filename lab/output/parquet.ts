@@ -3,8 +3,10 @@ import { type ColumnSource, fileWriter, ParquetWriter, schemaFromColumnData } fr
 import { eventNames } from "../../core/log/events.ts";
 import { countNames, levelNames, type TimeSeries } from "../../core/serving/time-series.ts";
 import { yieldToEvents } from "../control.ts";
+import type { CurveDocument } from "../curve/curves.ts";
 import type { Residency } from "../explain/explanation.ts";
 import { residencyNames, unitOf } from "../explain/residency.ts";
+import { metrics } from "./hit-ratios.ts";
 import type { LogStore } from "./log-store.ts";
 
 /** A column of a table; `rows` returns the values of the rows `[from, to)`. */
@@ -181,6 +183,42 @@ export async function writeResidency(file: TableFile, residency: Residency): Pro
     int64(
       "count",
       column(({ count }) => count),
+    ),
+  ]);
+}
+
+/** A row for each point of each curve. Hit ratios that a bound does not have are NaN, and its refused requests −1. */
+export async function writeCurves(file: TableFile, { curves }: CurveDocument): Promise<void> {
+  const rows = curves.flatMap(({ points, ...curve }) => points.map((point) => ({ curve, point })));
+  type Row = (typeof rows)[number];
+  const column = (of: (row: Row) => number) => Float64Array.from(rows, of);
+  await writeTable(file, rows.length, [
+    string("index", (row) => rows[row].curve.index),
+    string("eviction", (row) => rows[row].curve.eviction),
+    string("rules", (row) => rows[row].curve.rules.join(" ")),
+    string("method", (row) => rows[row].curve.method),
+    boolean("exact", (row) => rows[row].curve.exact),
+    int64(
+      "blocks",
+      column(({ point }) => point.blocks),
+    ),
+    ...metrics.map((metric) =>
+      double(
+        metric,
+        column(({ point }) => point.hitRatio[metric] ?? Number.NaN),
+      ),
+    ),
+    double(
+      "low",
+      column(({ point }) => point.low),
+    ),
+    double(
+      "high",
+      column(({ point }) => point.high),
+    ),
+    int64(
+      "refusedRequests",
+      column(({ point }) => point.refusedRequests ?? -1),
     ),
   ]);
 }

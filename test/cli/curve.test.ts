@@ -1,3 +1,6 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { asyncBufferFromFile, parquetReadObjects } from "hyparquet";
 import { describe, expect, test } from "vitest";
 import { json, kvlab, newFolder, refusal } from "./program.ts";
 
@@ -29,6 +32,45 @@ describe("kvlab curve", () => {
         });
       }
     }
+  });
+
+  test("threads do not change the result, for a sample and a policy with options, too", async () => {
+    const lists = ["--blocks", "500,2000", "--eviction", "fifo,ttl:ttl-s=60", "--sample", "60%"];
+    const [one, two] = await Promise.all(
+      ["1", "2"].map((threads) => json(newFolder(), [...example, ...lists, "--threads", threads])),
+    );
+    expect(one.curves).toHaveLength(2);
+    expect(two).toEqual(one);
+  });
+
+  test("a policy of a user runs in the main thread", async () => {
+    const folder = newFolder();
+    await kvlab(folder, ["init", "policy", "mine"]);
+    const args = ["--eviction", "./mine.ts", "--threads", "2", "--blocks", "500,2000"];
+    const { curves } = await json(folder, [...example, ...args]);
+    expect(curves[0]).toMatchObject({ eviction: "mine", method: "replay" });
+    expect(curves[0].points[1].hitRatio.block).toBeGreaterThan(0);
+  });
+
+  test("--out has the document, a row for each point and a plot of each eight curves", async () => {
+    const folder = newFolder();
+    const policies = ["lru", "fifo", "lfu", "sieve", "clock", "slru", "s3-fifo", "2q"];
+    const args = ["--eviction", policies.join(), "--blocks", "500,2000", "--bound", "--out", "out"];
+    const report = await json(folder, [...example, ...args]);
+    const names = ["curves-1.svg", "curves-2.svg", "curves.json", "curves.parquet"];
+    expect(readdirSync(join(folder, "out")).sort()).toEqual(names);
+    expect(JSON.parse(readFileSync(join(folder, "out/curves.json"), "utf8"))).toEqual(report);
+    const rows = await parquetReadObjects({ file: await asyncBufferFromFile(join(folder, "out/curves.parquet")) });
+    expect(rows).toHaveLength(18);
+    const { hitRatio, low, high, refusedRequests } = report.curves[1].points[1];
+    expect(rows[3]).toEqual({
+      ...{ index: "hash-table", eviction: "fifo", rules: "", method: "replay", exact: true, blocks: 2000n },
+      ...{ ...hitRatio, low, high, refusedRequests: BigInt(refusedRequests) },
+    });
+    expect(rows[16]).toMatchObject({ eviction: "bound", requestMeanToken: Number.NaN, refusedRequests: -1n });
+    const svg = readFileSync(join(folder, "out/curves-1.svg"), "utf8");
+    expect(svg.match(/<path class="c\d"/g)).toHaveLength(8);
+    for (const name of policies) expect(svg).toContain(`>${name}</text>`);
   });
 
   test("the offline bound is a curve that no other exceeds", async () => {
@@ -65,6 +107,9 @@ describe("kvlab curve", () => {
   });
 
   test.each([
+    [["--rule", "victims=leaf"], "index hash-table does not support rule victims=leaf"],
+    [["--threads", "0"], '--threads is "0", expected a whole number from 1 to 1024'],
+    [["--out", "/dev/null/x"], "/dev/null/x"],
     [["--sample", "0%"], '--sample is "0%", expected a percentage below 100 such as 10%'],
     [["--sample", "10%", "--bound"], "--bound and --sample exclude each other"],
     [["--sample", "10%", "--metric", "anyResidentBlock"], "--metric anyResidentBlock has no estimate of its error"],

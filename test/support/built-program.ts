@@ -25,6 +25,7 @@ const entryPoints = [
   "engine/cpu/starter.ts",
   "engine/cpu/worker.ts",
   "engine/cuda/worker.ts",
+  "lab/curve/replay-worker.ts",
 ];
 
 /**

@@ -21,6 +21,8 @@ export interface Curve {
   readonly points: readonly Point[];
   /** `steps`: each y holds from its x to the next one. */
   readonly shape: "line" | "steps" | "filled steps";
+  /** Intervals about the curve, in the order of x. */
+  readonly band?: readonly (readonly [x: number, low: number, high: number])[];
 }
 
 /** A chart with axes, grid, curves and a legend. */
@@ -29,30 +31,39 @@ export interface Chart {
   readonly subtitle: string;
   readonly x: Axis;
   readonly y: Axis;
-  /** At most four. */
+  /** At most `mostCurves`. */
   readonly curves: readonly Curve[];
 }
 
+/** Curves that a chart can have. */
+export const mostCurves = 8;
+
 const [width, height] = [760, 400];
 const margin = { top: 88, right: 24, bottom: 54, left: 72 };
-const dashes = ["none", "7 3", "2 3", "9 3 2 3"];
+const dashes = ["none", "7 3", "2 3", "9 3 2 3", "12 4", "5 2 2 2 2 2", "1 2", "14 3 4 3"];
+/** Height of a row of the legend. */
+const legendRow = 20;
 
-/** Colours for light and dark backgrounds: text, grid, and four curves that are also told apart by their dashes. */
+/** Colours for light and dark backgrounds: text, grid, and curves that also differ in their dashes. */
 const style = `
   svg { background: #ffffff } text { fill: #24292f } .muted { fill: #57606a } .ground { fill: #ffffff }
   .grid { stroke: #d8dee4 } .axis { stroke: #57606a }
   .c0 { stroke: #0969da } .c1 { stroke: #bc4c00 } .c2 { stroke: #8250df } .c3 { stroke: #1a7f37 } .f0 { fill: #0969da }
+  .c4 { stroke: #cf222e } .c5 { stroke: #0a7ea4 } .c6 { stroke: #9a6700 } .c7 { stroke: #6e7781 }
   @media (prefers-color-scheme: dark) {
     svg { background: #0d1117 } text { fill: #e6edf3 } .muted { fill: #9198a1 } .ground { fill: #0d1117 }
     .grid { stroke: #30363d } .axis { stroke: #9198a1 }
     .c0 { stroke: #58a6ff } .c1 { stroke: #f0883e } .c2 { stroke: #bc8cff } .c3 { stroke: #56d364 } .f0 { fill: #58a6ff }
+    .c4 { stroke: #ff7b72 } .c5 { stroke: #39c5cf } .c6 { stroke: #d29922 } .c7 { stroke: #8b949e }
   }`;
 
 /** The chart as an SVG document, readable in light and dark. */
 export function chartSvg({ title, subtitle, x, y, curves }: Chart): string {
+  const legend = legendOf(curves);
+  const top = margin.top + legendRow * (legend.rows - 1);
   const [right, bottom] = [width - margin.right, height - margin.bottom];
   const acrossOf = scaleOf(x, [margin.left, right]);
-  const upOf = scaleOf(y, [bottom, margin.top]);
+  const upOf = scaleOf(y, [bottom, top]);
   const parts = [
     ...gridOf(x, acrossOf).map(
       ([at, text]) =>
@@ -64,8 +75,9 @@ export function chartSvg({ title, subtitle, x, y, curves }: Chart): string {
         `<line class="grid" x1="${margin.left}" x2="${right}" y1="${at}" y2="${at}"/>` +
         `<text x="${margin.left - 8}" y="${at + 4}" text-anchor="end">${text}</text>`,
     ),
+    ...curves.map((curve, i) => bandOf(curve, i, acrossOf, upOf)),
     ...curves.map((curve, i) => pathOf(curve, i, acrossOf, upOf)),
-    ...legendOf(curves),
+    ...legend.parts,
   ];
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif" font-size="13" role="img" aria-label="${escaped(title)}">
 <style>${style}
@@ -75,7 +87,7 @@ export function chartSvg({ title, subtitle, x, y, curves }: Chart): string {
 <text class="muted" x="${margin.left}" y="44">${escaped(subtitle)}</text>
 ${parts.join("\n")}
 <text x="${(margin.left + right) / 2}" y="${height - 10}" text-anchor="middle">${escaped(x.label)}</text>
-<text transform="translate(18 ${(margin.top + bottom) / 2}) rotate(-90)" text-anchor="middle">${escaped(y.label)}</text>
+<text transform="translate(18 ${(top + bottom) / 2}) rotate(-90)" text-anchor="middle">${escaped(y.label)}</text>
 </svg>
 `;
 }
@@ -115,16 +127,34 @@ function pathOf({ points, shape }: Curve, i: number, across: Scale, up: Scale): 
   return `${filled}<path class="c${i}" fill="none" stroke-width="2" stroke-dasharray="${dashes[i]}" d="${drawn(points)}"/>`;
 }
 
-function legendOf(curves: readonly Curve[]): string[] {
+/** The intervals as an area of the colour of the curve. */
+function bandOf({ band = [] }: Curve, i: number, across: Scale, up: Scale): string {
+  if (band.length === 0) return "";
+  const drawn = area<readonly [number, number, number]>()
+    .x(([x]) => rounded(across(x)))
+    .y0(([, low]) => rounded(up(low)))
+    .y1(([, , high]) => rounded(up(high)));
+  return `<path class="c${i}" fill="currentColor" fill-opacity="0.08" stroke-opacity="0.35" d="${drawn(band)}"/>`;
+}
+
+/** The names of the curves, in rows that are as wide as the chart. */
+function legendOf(curves: readonly Curve[]): { readonly parts: string[]; readonly rows: number } {
   let x = margin.left;
-  return curves.map(({ label }, i) => {
-    const at = x;
-    x += 50 + 7.2 * label.length;
+  let row = 0;
+  const parts = curves.map(({ label }, i) => {
+    const length = 50 + 7.2 * label.length;
+    if (x > margin.left && x + length > width - margin.right + 16) {
+      x = margin.left;
+      row++;
+    }
+    const [at, y] = [x, 66 + legendRow * row];
+    x += length;
     return (
-      `<line class="c${i}" x1="${at}" x2="${at + 26}" y1="66" y2="66" stroke-width="2" stroke-dasharray="${dashes[i]}"/>` +
-      `<text x="${at + 32}" y="70">${escaped(label)}</text>`
+      `<line class="c${i}" x1="${at}" x2="${at + 26}" y1="${y}" y2="${y}" stroke-width="2" stroke-dasharray="${dashes[i]}"/>` +
+      `<text x="${at + 32}" y="${y + 4}">${escaped(label)}</text>`
     );
   });
+  return { parts, rows: row + 1 };
 }
 
 const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");

@@ -1,0 +1,81 @@
+import { rename, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { counted, grouped } from "../../core/counted.ts";
+import { InputError } from "../../core/errors.ts";
+import { makeFolder } from "../../core/make-folder.ts";
+import { writeCurves } from "../output/parquet.ts";
+import { type Chart, type Curve as ChartCurve, chartSvg, mostCurves } from "../traces/plots/chart.ts";
+import type { Curve, CurveDocument } from "./curves.ts";
+import type { CurvePoint } from "./points.ts";
+
+/**
+ * Writes `curves.json` (the document), `curves.parquet` (a row for each point) and `curves.svg` to a folder, and replaces those that it
+ * has. With more curves than a chart shows there are several: `curves-1.svg` … Returns the paths.
+ *
+ * @throws InputError if a file cannot be written
+ */
+export async function writeCurveFiles(folder: string, name: string, report: CurveDocument, signal?: AbortSignal) {
+  makeFolder(folder);
+  const files = new Map<string, (path: string) => Promise<void>>();
+  files.set("curves.json", (path) => writeFile(path, `${JSON.stringify(report, undefined, 2)}\n`));
+  files.set("curves.parquet", (path) => writeCurves({ path, signal }, report));
+  for (const [file, svg] of chartsOf(name, report)) files.set(file, (path) => writeFile(path, svg));
+  const written: string[] = [];
+  for (const [file, write] of files) {
+    const path = join(folder, file);
+    const temporary = `${path}.part`;
+    try {
+      await write(temporary);
+      await rename(temporary, path);
+    } catch (error) {
+      await rm(temporary, { force: true });
+      const { code } = error as NodeJS.ErrnoException;
+      if (code === undefined) throw error;
+      throw new InputError(`${path}: cannot be written (${code})`);
+    }
+    written.push(path);
+  }
+  return written;
+}
+
+/** By file: the SVG document. */
+function chartsOf(name: string, report: CurveDocument): [file: string, svg: string][] {
+  const { curves } = report;
+  const count = Math.ceil(curves.length / mostCurves);
+  return Array.from({ length: count }, (_, i) => {
+    const shown = curves.slice(i * mostCurves, (i + 1) * mostCurves);
+    return [count === 1 ? "curves.svg" : `curves-${i + 1}.svg`, chartSvg(chartOf(name, report, shown))];
+  });
+}
+
+function chartOf(
+  name: string,
+  { curves: all, metric, distinctBlocks, blockTokens, sample }: CurveDocument,
+  curves: readonly Curve[],
+): Chart {
+  const ratioOf = ({ hitRatio }: CurvePoint) => hitRatio[metric]!;
+  const sizes = all[0].points.map(({ blocks }) => blocks);
+  const [least, most] = [sizes[0], sizes[sizes.length - 1]];
+  const highest = Math.max(
+    ...all.flatMap(({ points }) => points.map((point) => (sample ? point.high : ratioOf(point)))),
+  );
+  const content = `${counted(distinctBlocks, "distinct block")} of ${grouped(blockTokens)} tokens`;
+  const sampled = sample ? `; estimated from ${counted(sample.requests, "request")}, with intervals of 95 %` : "";
+  const names = [({ index }: Curve) => index, ({ rules }: Curve) => rules.join(" ")];
+  const differing = names.filter((of) => new Set(all.map(of)).size > 1);
+  const labelOf = (curve: Curve) => [curve.eviction, ...differing.map((of) => of(curve))].filter(Boolean).join(", ");
+  return {
+    title: `Hit ratio by cache size: ${name}`,
+    subtitle: `${content}${sampled}`,
+    x: { label: "cache size, blocks", scale: "log", domain: [least, most > least ? most : least + 1] },
+    y: { label: `hit ratio (${metric})`, scale: "linear", domain: [0, Math.min(1, 1.05 * highest) || 1] },
+    curves: curves.map(
+      (curve): ChartCurve => ({
+        label: labelOf(curve),
+        shape: "line",
+        points: curve.points.map((point) => [point.blocks, ratioOf(point)]),
+        ...(sample && { band: curve.points.map(({ blocks, low, high }) => [blocks, low, high] as const) }),
+      }),
+    ),
+  };
+}

@@ -1,0 +1,150 @@
+import { cacheReport } from "../../core/cache/report.ts";
+import { rulesFor } from "../../core/replica/compose.ts";
+import type { SharedBlocks } from "../compare/combinations.ts";
+import type { Configuration } from "../compare/comparison.ts";
+import { yieldToEvents } from "../control.ts";
+import type { Metric, Ratios } from "../output/hit-ratios.ts";
+import type { BlockStream } from "../run/block-stream.ts";
+import type { ReplayedSize } from "./replay-size.ts";
+import { replaySizes } from "./replay-threads.ts";
+import type { Sample } from "./sample.ts";
+import { SampledHits, type SampledRequest } from "./sampled-hits.ts";
+import { stackOrder } from "./stack-algorithm.ts";
+import { type StackCache, StackCurve } from "./stack-curve.ts";
+
+/** A hit ratio at one size of the cache. */
+export interface CurvePoint {
+  readonly blocks: number;
+  /** Hit ratios by the names of a replay's report; of a bound only `block`, `token` and the metric of the document. */
+  readonly hitRatio: Ratios;
+  /**
+   * The metric of the document lies between these: both are its value where it is exact; for a sample they are the limits of a 95 %
+   * interval.
+   */
+  readonly low: number;
+  readonly high: number;
+  /** Requests that are longer than the cache; of a sample those that are longer than its smaller cache. Not for a bound. */
+  readonly refusedRequests?: number;
+}
+
+/** What all curves of a trace have in common. */
+export interface CurveSetup {
+  readonly blockTokens: number;
+  /** In blocks, ascending. */
+  readonly sizes: readonly number[];
+  /** The sizes of the caches that are replayed: those of a sample are smaller. */
+  readonly cacheSizes: readonly number[];
+  readonly sample: Sample | undefined;
+  readonly warmup: number;
+  readonly seed: number;
+  readonly metric: Metric;
+  /** Most threads of replays; undefined: the processors of the machine, where the replays are long enough. */
+  readonly threads: number | undefined;
+  readonly advance: (requests: number) => void;
+  readonly signal: AbortSignal | undefined;
+}
+
+/** The points of all configurations whose hits at all sizes follow from one pass; equal curves are computed once. */
+export async function onePassPoints(
+  configurations: readonly Configuration[],
+  shared: SharedBlocks,
+  common: CurveSetup,
+): Promise<Map<Configuration, CurvePoint[]>> {
+  const known = new Map<BlockStream, Map<string, CurvePoint[]>>();
+  const points = new Map<Configuration, CurvePoint[]>();
+  for (const one of configurations) {
+    const blocks = await shared.of(one.parts, common.blockTokens);
+    const order = stackOrder(one.parts)!;
+    const rules = rulesFor(one.parts.index, one.parts.rules);
+    const key = [order, rules["match-limit"], rules["drop-blocks"], rules.reserve].join();
+    const computed = known.get(blocks) ?? new Map<string, CurvePoint[]>();
+    known.set(blocks, computed);
+    const found = computed.get(key) ?? (await onePassCurve(blocks, { order, rules }, common));
+    computed.set(key, found);
+    points.set(one, found);
+  }
+  return points;
+}
+
+async function onePassCurve(
+  input: BlockStream,
+  cache: Pick<StackCache, "order" | "rules">,
+  common: CurveSetup,
+): Promise<CurvePoint[]> {
+  const { blockTokens, cacheSizes, warmup } = common;
+  const hits = await sampledHits(input, common);
+  const observe =
+    hits && ((request: number, i: number, blocks: number, tokens: number) => hits[i].add(request, blocks, tokens));
+  const curve = new StackCurve({ ...cache, blockTokens, sizes: cacheSizes, warmup, ...(observe && { observe }) });
+  for await (const { trace, blocks } of input.batches()) {
+    curve.add(trace, blocks);
+    common.advance(trace.requestCount);
+    await yieldToEvents(common.signal);
+  }
+  return curve.counters().map((counters, i) => pointOf(common, i, cacheReport(counters), hits?.[i]));
+}
+
+/** The points of all configurations that are replayed at each size. */
+export async function replayedPoints(
+  configurations: readonly Configuration[],
+  shared: SharedBlocks,
+  common: CurveSetup,
+): Promise<Map<Configuration, CurvePoint[]>> {
+  const { blockTokens, cacheSizes, warmup, seed, sample } = common;
+  const points = new Map<Configuration, CurvePoint[]>();
+  const inputs = new Map<BlockStream, Configuration[]>();
+  for (const one of configurations) {
+    const input = await shared.of(one.parts, blockTokens);
+    inputs.set(input, [...(inputs.get(input) ?? []), one]);
+  }
+  for (const [input, all] of inputs) {
+    const sizesOf = ({ parts }: Configuration) =>
+      cacheSizes.map((blocks) => ({ parts, blockTokens, blocks, seed, warmup }));
+    const options = { ...common, keepsHits: sample !== undefined };
+    const replayed = await replaySizes(input, all.flatMap(sizesOf), options);
+    for (const [c, one] of all.entries()) {
+      const hits = await sampledHits(input, common);
+      const ofOne = cacheSizes.map((_, i) => {
+        const size = replayed[c * cacheSizes.length + i];
+        if (hits) addHits(hits[i], size, warmup);
+        return pointOf(common, i, size.report, hits?.[i]);
+      });
+      points.set(one, ofOne);
+    }
+  }
+  return points;
+}
+
+/** Adds the hits of measured requests. */
+function addHits(sampled: SampledHits, { hits }: ReplayedSize, warmup: number): void {
+  for (let request = warmup; request < hits!.blocks.length; request++)
+    sampled.add(request, hits!.blocks[request], hits!.tokens[request]);
+}
+
+/** For a sample: the hits by size, without those of any request yet. */
+async function sampledHits(input: BlockStream, { sample, blockTokens, metric, cacheSizes, warmup }: CurveSetup) {
+  if (sample === undefined) return undefined;
+  const requests: SampledRequest[] = [];
+  for await (const { trace, blocks } of input.batches())
+    for (let row = 0; row < trace.requestCount; row++) {
+      const inputTokens = trace.inputTokens[row];
+      const fullBlocks = Math.floor(inputTokens / blockTokens);
+      const group = sample.groups[requests.length];
+      requests.push({ group, promptBlocks: blocks.promptBlocks[row], inputTokens, fullBlocks });
+    }
+  const { chosenGroups, groupCount } = sample;
+  return cacheSizes.map(() => new SampledHits(metric, requests, warmup, chosenGroups, chosenGroups / groupCount));
+}
+
+type CacheReport = ReturnType<typeof cacheReport>;
+
+function pointOf(
+  { metric, sizes }: CurveSetup,
+  i: number,
+  cache: CacheReport,
+  hits: SampledHits | undefined,
+): CurvePoint {
+  const { hitRatio, refusedRequests } = cache;
+  const range = hits?.interval() ?? { low: hitRatio[metric], high: hitRatio[metric] };
+  return { blocks: sizes[i], hitRatio, ...range, refusedRequests };
+}
