@@ -1,8 +1,8 @@
 // Prints the error of curves that are estimated from samples, beside the error that they state:
 // npm run -s sample:error -- TRACE [RATE [POLICIES [BLOCKS [SEEDS]]]]
 
-import { type Curve, hitRatioCurves } from "../lab/curve/curves.ts";
-import type { CurvePoint } from "../lab/curve/points.ts";
+import type { Curve, CurvePoint } from "../lab/curve/curve-document.ts";
+import { hitRatioCurves } from "../lab/curve/curves.ts";
 import { openTrace } from "../lab/input.ts";
 
 const [file, rate = "0.1", policies = "lru", sizes = "1000,5859,10000,30000,50000,100000", seeds = "50"] =

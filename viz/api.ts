@@ -49,6 +49,44 @@ export interface BrokenRun {
   readonly problem: string;
 }
 
+/** GET /api/curves → the newest first. */
+export interface CurvesList {
+  readonly schema: "curves/1";
+  readonly curves: readonly CurvesRow[];
+}
+
+/** Curves that `kvlab curve --out` saved. */
+export interface CurvesRow {
+  /** Name of the folder. */
+  readonly id: string;
+  readonly savedAtMs: number;
+  readonly trace: string;
+  readonly requests: number;
+}
+
+/** GET /api/curves/:id → the points of each curve, in ascending order of size. */
+export interface CurvesDetail extends CurvesRow {
+  readonly blockTokens: number;
+  readonly distinctBlocks: number;
+  /** The definition of the hit ratio that `low` and `high` belong to. */
+  readonly metric: string;
+  /** The points are estimates, between `low` and `high`. */
+  readonly isSampled: boolean;
+  readonly curves: readonly {
+    readonly index: string;
+    /** `bound` for the offline bound. */
+    readonly eviction: string;
+    readonly rules: readonly string[];
+    readonly points: readonly {
+      readonly blocks: number;
+      /** By definition; a bound has only some. */
+      readonly hitRatio: Readonly<Record<string, number>>;
+      readonly low: number;
+      readonly high: number;
+    }[];
+  }[];
+}
+
 /** GET /api/runs/:id → its row in the list, the saved report (schema run/1) and the names of its files. */
 export interface RunDetail {
   readonly row: RunRow;

@@ -1,6 +1,6 @@
 import { counted, grouped } from "../../core/counted.ts";
-import type { Curve, Curves } from "../../lab/curve/curves.ts";
-import type { CurvePoint } from "../../lab/curve/points.ts";
+import type { Curve, CurvePoint } from "../../lab/curve/curve-document.ts";
+import type { Curves } from "../../lab/curve/curves.ts";
 import type { Metric } from "../../lab/output/hit-ratios.ts";
 import { approximate, percent, ratio } from "../../lab/output/numbers.ts";
 import { ratioMeanings } from "../output/summary.ts";

@@ -5,8 +5,7 @@ import { InputError } from "../../core/errors.ts";
 import { makeFolder } from "../../core/make-folder.ts";
 import { writeCurves } from "../output/parquet.ts";
 import { type Chart, type Curve as ChartCurve, chartSvg, mostCurves } from "../traces/plots/chart.ts";
-import type { Curve, CurveDocument } from "./curves.ts";
-import type { CurvePoint } from "./points.ts";
+import type { Curve, CurveDocument, CurvePoint } from "./curve-document.ts";
 
 /**
  * Writes `curves.json` (the document), `curves.parquet` (a row for each point) and `curves.svg` to a folder, and replaces those that it

@@ -6,15 +6,16 @@ import type { Configuration } from "../compare/comparison.ts";
 import { type Control, counting, yieldToEvents } from "../control.ts";
 import { streamed, type TraceChoice, type TraceReading } from "../input.ts";
 import type { Metric } from "../output/hit-ratios.ts";
-import { streamReport, type TraceReport } from "../output/report.ts";
+import { streamReport } from "../output/report.ts";
 import { checkWritable } from "../output/run-directory.ts";
 import { version } from "../package.ts";
 import { blocksOf, type Capacity } from "../run/capacity.ts";
 import { blockTokensFor, checkMemory } from "../run/configuration.ts";
 import { checkWarmup } from "../run/load.ts";
 import type { TraceStream } from "../trace-stream.ts";
+import type { Curve, CurveDocument, CurvePoint, SampleReport } from "./curve-document.ts";
 import { writeCurveFiles } from "./curve-files.ts";
-import { type CurvePoint, type CurveSetup, onePassPoints, replayedPoints } from "./points.ts";
+import { type CurveSetup, onePassPoints, replayedPoints } from "./points.ts";
 import { type Sample, sampleOf } from "./sample.ts";
 import { stackOrder } from "./stack-algorithm.ts";
 
@@ -38,47 +39,6 @@ export interface CurveOptions extends TraceReading, Pick<PartLists, "index" | "e
   readonly out?: string;
   /** Estimates the curves from this share of the requests' groups, above 0 and below 1, in caches that are smaller by the share. */
   readonly sample?: number;
-}
-
-/** Hit ratios by size of the cache. */
-export interface Curve {
-  readonly index: string;
-  /** Name of the eviction policy; `bound` for the offline bound. */
-  readonly eviction: string;
-  /** Reuse rules that were given, as NAME=VALUE. */
-  readonly rules: readonly string[];
-  /** The hit ratios are those of replays; of a bound: it is the exact optimum of the relaxed problem of docs/bounds.md. */
-  readonly exact: boolean;
-  /** `one-pass`: all sizes in one pass over the trace or the sample; `replay`: one replay for each size. */
-  readonly method: "one-pass" | "replay" | "bound";
-  /** In ascending order of size. */
-  readonly points: readonly CurvePoint[];
-}
-
-/** What a sample contains. Groups are the requests of a session, and those that share content that is not common to most requests. */
-export interface SampleReport {
-  readonly rate: number;
-  readonly requests: number;
-  readonly groups: number;
-  readonly ofGroups: number;
-  /** Prompt tokens of the sample ÷ those of the trace: the share by which caches are smaller. */
-  readonly tokenShare: number;
-}
-
-/** The document that `kvlab curve --json` prints: schema curve/1. */
-export interface CurveDocument {
-  readonly schema: "curve/1";
-  readonly kvlab: string;
-  readonly trace: TraceReport;
-  readonly blockTokens: number;
-  /** Distinct blocks of the prompts; estimated for a sample. */
-  readonly distinctBlocks: number;
-  readonly metric: Metric;
-  readonly warmup: number;
-  readonly seed: number;
-  /** The sample, if the curves are estimated. */
-  readonly sample?: SampleReport;
-  readonly curves: readonly Curve[];
 }
 
 /** The result of `curve`. */

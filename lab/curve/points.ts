@@ -3,8 +3,9 @@ import { rulesFor } from "../../core/replica/compose.ts";
 import type { SharedBlocks } from "../compare/combinations.ts";
 import type { Configuration } from "../compare/comparison.ts";
 import { yieldToEvents } from "../control.ts";
-import type { Metric, Ratios } from "../output/hit-ratios.ts";
+import type { Metric } from "../output/hit-ratios.ts";
 import type { BlockStream } from "../run/block-stream.ts";
+import type { CurvePoint } from "./curve-document.ts";
 import type { ReplayedSize } from "./replay-size.ts";
 import { replaySizes } from "./replay-threads.ts";
 import type { Sample } from "./sample.ts";
@@ -12,22 +13,7 @@ import { SampledHits, type SampledRequest } from "./sampled-hits.ts";
 import { stackOrder } from "./stack-algorithm.ts";
 import { type StackCache, StackCurve } from "./stack-curve.ts";
 
-/** A hit ratio at one size of the cache. */
-export interface CurvePoint {
-  readonly blocks: number;
-  /** Hit ratios by the names of a replay's report; of a bound only `block`, `token` and the metric of the document. */
-  readonly hitRatio: Ratios;
-  /**
-   * The metric of the document lies between these: both are its value where it is exact; for a sample they are the limits of a 95 %
-   * interval.
-   */
-  readonly low: number;
-  readonly high: number;
-  /** Requests that are longer than the cache; of a sample those that are longer than its smaller cache. Not for a bound. */
-  readonly refusedRequests?: number;
-}
-
-/** What all curves of a trace have in common. */
+/** Settings that all curves of a trace share. */
 export interface CurveSetup {
   readonly blockTokens: number;
   /** In blocks, ascending. */

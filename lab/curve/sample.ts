@@ -24,7 +24,7 @@ export interface Sample {
   readonly warmup: number;
 }
 
-/** What is chosen: each group with probability `rate`. A sample of a smaller rate and the same seed is a part of it. */
+/** Each group is chosen with probability `rate`. A sample of a smaller rate and the same seed is a part of it. */
 export interface Sampling extends Control {
   readonly rate: number;
   readonly seed: number;

@@ -3,7 +3,7 @@ import { type ColumnSource, fileWriter, ParquetWriter, schemaFromColumnData } fr
 import { eventNames } from "../../core/log/events.ts";
 import { countNames, levelNames, type TimeSeries } from "../../core/serving/time-series.ts";
 import { yieldToEvents } from "../control.ts";
-import type { CurveDocument } from "../curve/curves.ts";
+import type { CurveDocument } from "../curve/curve-document.ts";
 import type { Residency } from "../explain/explanation.ts";
 import { residencyNames, unitOf } from "../explain/residency.ts";
 import { metrics } from "./hit-ratios.ts";

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { asyncBufferFromFile, parquetReadObjects } from "hyparquet";
 import { describe, expect, test } from "vitest";
-import { json, kvlab, newFolder, refusal } from "./program.ts";
+import { ended, json, kvlab, newFolder, refusal, startReporting, untilDoing } from "./program.ts";
 
 const example = ["curve", "--limit", "300"];
 
@@ -41,6 +41,17 @@ describe("kvlab curve", () => {
     );
     expect(one.curves).toHaveLength(2);
     expect(two).toEqual(one);
+  });
+
+  test("SIGINT during replays in threads ends it with exit code 130, without files", async () => {
+    const folder = newFolder();
+    const lists = ["--eviction", "lirs,arc", "--threads", "2", "--out", "out"];
+    const child = startReporting(folder, ["curve", ...lists]);
+    const end = ended(child);
+    await untilDoing(child, "computing curves");
+    child.kill("SIGINT");
+    expect(await end).toEqual({ code: 130, stdout: "", stderr: "kvlab: interrupted\n" });
+    expect(readdirSync(folder)).toEqual([]);
   });
 
   test("a policy of a user runs in the main thread", async () => {

@@ -1,5 +1,6 @@
 import express, { type Express, type NextFunction, type Request, type Response } from "express";
 import { z } from "zod";
+import { curvesDetail, listCurves } from "./curves.ts";
 import type { Events } from "./events.ts";
 import { guard, headers } from "./guard.ts";
 import type { Sources } from "./job-words.ts";
@@ -67,6 +68,12 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
   });
   app.get("/api/runs/:id", async (request, response) => {
     response.json(await runs.detail(request.params.id));
+  });
+  app.get("/api/curves", async (_request, response) => {
+    response.json({ schema: "curves/1", curves: await listCurves(runs) });
+  });
+  app.get("/api/curves/:id", async (request, response) => {
+    response.json(await curvesDetail(runs, request.params.id));
   });
   app.get("/api/runs/:id/series", async (request, response) => {
     const { id } = request.params;

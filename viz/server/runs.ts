@@ -8,10 +8,10 @@ import { Refusal } from "./refusal.ts";
 
 const distribution = z.looseObject({ p50: z.number(), p99: z.number() }).nullable();
 
-const name = z.string().max(1000);
+export const name = z.string().max(1000);
 
 /** Values by definition of the hit ratio. */
-const byDefinition = <Value extends z.ZodType>(value: Value) =>
+export const byDefinition = <Value extends z.ZodType>(value: Value) =>
   z
     .custom((values) => Object.keys(Object(values)).length <= 100, { error: "has over 100 definitions" })
     .pipe(z.record(name, value));
@@ -71,7 +71,8 @@ export class Runs {
     for (const id of this.#rows.keys()) if (!ids.includes(id)) this.#rows.delete(id);
     const rows: (RunRow | BrokenRun)[] = [];
     for (let at = 0; at < ids.length; at += atOnce)
-      rows.push(...(await Promise.all(ids.slice(at, at + atOnce).map((id) => this.#row(root!, id)))));
+      for (const row of await Promise.all(ids.slice(at, at + atOnce).map((id) => this.#row(root!, id))))
+        if (row !== undefined) rows.push(row);
     rows.sort(newestFirst);
     const listed = rows
       .map((row) => ("problem" in row ? `${row.id}!${row.problem}` : `${row.id} ${row.savedAtMs}`))
@@ -106,6 +107,18 @@ export class Runs {
     return await childOf((await this.#whole(id)).path, name, "file");
   }
 
+  /** The folders with saved curves. */
+  async curves(): Promise<{ readonly id: string; readonly file: Inside }[]> {
+    const root = await this.#root();
+    const found: { id: string; file: Inside }[] = [];
+    for (const id of root === undefined ? [] : await foldersIn(root)) {
+      const folder = await childOf(root!, id, "folder");
+      const file = folder && (await childOf(folder.path, "curves.json", "file"));
+      if (file) found.push({ id, file });
+    }
+    return found;
+  }
+
   /** Changes when the list may have changed; cheap to compute. */
   async stamp(): Promise<string> {
     const found = await stat(this.folder, { bigint: true }).catch(() => undefined);
@@ -119,11 +132,13 @@ export class Runs {
     return folder;
   }
 
-  async #row(root: string, id: string): Promise<RunRow | BrokenRun> {
+  /** Undefined for a folder of curves. */
+  async #row(root: string, id: string): Promise<RunRow | BrokenRun | undefined> {
     const folder = await childOf(root, id, "folder");
     if (!folder) return { id, problem: "cannot be read, or is a link that leads out of the folder of runs" };
     const found = await childOf(folder.path, "run.json", "file");
-    if (!found) return { id, problem: "has no run.json" };
+    if (!found)
+      return (await childOf(folder.path, "curves.json", "file")) ? undefined : { id, problem: "has no run.json" };
     const known = this.#rows.get(id);
     if (known?.version === found.version) return known.row;
     const row = await readRow(id, found);
@@ -212,7 +227,7 @@ export function checkSameTrace(a: RunRow, b: RunRow): void {
 }
 
 /** Short name of the trace, from its first file. */
-function traceName([first, ...others]: readonly string[]): string {
+export function traceName([first, ...others]: readonly string[]): string {
   if (first === undefined) return "example";
   const name = basename(first)
     .replace(/\.gz$/, "")
@@ -228,4 +243,5 @@ function newestFirst(a: RunRow | BrokenRun, b: RunRow | BrokenRun): number {
 /** A name from a client, on one line. */
 const shown = (id: string) => JSON.stringify(id.length > 100 ? `${id.slice(0, 100)}…` : id);
 
-const oneLine = (error: unknown) => (error instanceof Error ? error.message : String(error)).replace(/\s*\n\s*/g, " ");
+export const oneLine = (error: unknown) =>
+  (error instanceof Error ? error.message : String(error)).replace(/\s*\n\s*/g, " ");

@@ -1,4 +1,5 @@
 export { compareView } from "./compare.ts";
+export { curvesView } from "./curves.ts";
 export { liveView } from "./live.ts";
 export { runView } from "./run.ts";
 export { runsView } from "./runs.ts";
