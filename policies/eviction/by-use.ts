@@ -3,9 +3,8 @@ import { RecencyPlaces } from "./places.ts";
 import { ScoreHeap } from "./score-heap.ts";
 
 /**
- * Base of policies whose victim is the entry with the smallest score, of equals the least recently used, where a use makes the
- * score of an entry larger. `byScore` sorts each time an entry is released; here a use costs O(1) until the entry is the
- * next victim. Columns: those of `columnsOfRecency` and of the score.
+ * Base of policies whose victim is the entry with the smallest score, of equals the least recently used. Unlike `byScore`, it has
+ * callbacks for uses and evictions. Columns: those of `columnsOfRecency` and of the score.
  */
 export abstract class ByUse implements EvictionPolicy {
   readonly #heap: ScoreHeap;

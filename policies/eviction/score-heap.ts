@@ -1,7 +1,7 @@
 import type { EntryId } from "../../core/plugins/index.ts";
 import { SortedRuns } from "../../core/sorted-runs.ts";
 
-/** Evictable entries by score, of equals by a second number. */
+/** Evictable entries by score, of equals by a second number: a heap of sorted runs. */
 export class ScoreHeap {
   // By entry.
   readonly #score: Float64Array;
