@@ -1,5 +1,6 @@
 import { InputError, InvariantError } from "../core/errors.ts";
 import type { EvictionPlugin, EvictionPolicy, IndexPlugin, PrefixIndex, Signal } from "../core/plugins/index.ts";
+import { batchMethods, indexHooks, invalidMethod, policyHooks } from "../core/plugins/optional-methods.ts";
 import { callsReturn, victimIsEvictable } from "./contract-laws.ts";
 import { LawBroken } from "./law.ts";
 
@@ -63,6 +64,7 @@ export class CallLog {
 }
 
 const required = ["add", "remove", "victim"] as const;
+/** The optional methods whose wrappers record their arguments as text. */
 const optional = [
   ...(["published", "hit", "split", "resized", "prepare", "addMany", "signal"] as const),
   ...(["nextToExpire", "expiresAt"] as const),
@@ -81,6 +83,7 @@ export function recordedPolicy(plugin: EvictionPlugin, log: CallLog): EvictionPl
       const missing = required.find((name) => typeof inner?.[name] !== "function");
       if (missing)
         throw new InputError(`create() returned no policy with ${missing}(), expected ${required.join(", ")}`);
+      refuseInvalid(inner, [...policyHooks, ...batchMethods]);
       const policy: EvictionPolicy = {
         add: (entry) => log.make(calls, "add", [entry], () => inner.add(entry)),
         remove: (entry, why) => log.make(calls, "remove", [entry, why], () => inner.remove(entry, why)),
@@ -120,6 +123,12 @@ export function recordedPolicy(plugin: EvictionPlugin, log: CallLog): EvictionPl
   };
 }
 
+/** @throws InputError if one of these optional methods is not a function */
+function refuseInvalid(made: object, names: readonly string[]): void {
+  const invalid = invalidMethod(made, names);
+  if (invalid !== undefined) throw new InputError(invalid);
+}
+
 function shownArgs(method: (typeof optional)[number], args: readonly unknown[]): readonly unknown[] {
   if (method === "addMany") return [...(args[0] as Int32Array).subarray(0, args[1] as number)];
   if (method === "prepare") return [];
@@ -142,6 +151,7 @@ export function recordedIndex(plugin: IndexPlugin, log: CallLog): IndexPlugin {
       const missing = requiredOfIndex.find((name) => typeof inner?.[name] !== "function");
       if (missing)
         throw new InputError(`create() returned no index with ${missing}(), expected ${requiredOfIndex.join(", ")}`);
+      refuseInvalid(inner, indexHooks);
       return new Proxy(inner, {
         get(_, name: keyof PrefixIndex & string) {
           const value: unknown = Reflect.get(inner, name, inner);

@@ -1,4 +1,5 @@
 import { InvariantError, PolicyError, TraceError } from "../../core/errors.ts";
+import { invalidMethod } from "../../core/plugins/optional-methods.ts";
 import { type PluginCode, runningCalls } from "./running-calls.ts";
 import { messageOf } from "./user-code.ts";
 
@@ -8,6 +9,8 @@ export interface Contract {
   readonly noun: string;
   readonly required: readonly string[];
   readonly optional?: readonly string[];
+  /** Optional methods that are not copied. */
+  readonly uncopied?: readonly string[];
   /** Properties that are numbers. */
   readonly numbers?: readonly string[];
   /** Properties that are copied. */
@@ -78,8 +81,15 @@ export class Guard implements PluginCode {
     return reported(new PolicyError(`${this.file}: ${method}() threw${this.when}: ${messageOf(error)}`));
   }
 
-  /** The object with guarded methods. @throws PolicyError if a required method or number is missing */
-  object<T extends object>(made: T, { noun, required, optional = [], numbers = [], flags = [] }: Contract): T {
+  /**
+   * The object with guarded methods.
+   *
+   * @throws PolicyError if a required method or number is missing, or an optional method is not a function
+   */
+  object<T extends object>(
+    made: T,
+    { noun, required, optional = [], uncopied = [], numbers = [], flags = [] }: Contract,
+  ): T {
     const own = made as Record<string, unknown> | undefined;
     for (const method of required) {
       if (typeof own?.[method] === "function") continue;
@@ -87,6 +97,8 @@ export class Guard implements PluginCode {
         `${this.file}: create() returned no ${noun} with ${method}(), expected ${required.join(", ")}`,
       );
     }
+    const invalid = invalidMethod(made, [...optional, ...uncopied]);
+    if (invalid !== undefined) throw new PolicyError(`${this.file}: ${invalid}`);
     const guarded: Record<string, unknown> = {};
     for (const name of numbers) {
       if (typeof this.call(name, () => own?.[name]) !== "number")
@@ -96,7 +108,7 @@ export class Guard implements PluginCode {
     for (const name of flags) if (own?.[name] !== undefined) guarded[name] = own[name];
     for (const name of [...required, ...optional]) {
       const method = (own as Methods)[name];
-      if (typeof method !== "function") continue;
+      if (method === undefined) continue;
       guarded[name] = (...args: never[]) => this.call(name, () => method.apply(made, args));
     }
     return guarded as T;

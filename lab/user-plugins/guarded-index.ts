@@ -1,5 +1,6 @@
 import { InputError } from "../../core/errors.ts";
 import type { IndexHost, IndexPlugin, PrefixIndex } from "../../core/plugins/index.ts";
+import { indexHooks } from "../../core/plugins/optional-methods.ts";
 import { parseRule } from "../../core/plugins/rules.ts";
 import { rulesFor } from "../../core/replica/compose.ts";
 import type { Guard } from "./guard.ts";
@@ -31,7 +32,7 @@ const plain = ["matched", "referenced", "drop", "isEvictable", "entryOf", "expec
 const contract = {
   noun: "index",
   required: ["match", "insert", "released", "evict", "blocks", "grow", ...plain],
-  optional: ["matchPartial", "isLeaf", "cut", "evictableAlong", "stores", "oldest", "duplicatesOf", "evictMany"],
+  optional: indexHooks,
   numbers: ["evictableBlocks", "blockCount", "entryCount"],
   flags: ["remembersEvicted"],
 };

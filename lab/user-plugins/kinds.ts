@@ -7,6 +7,7 @@ import type {
   RouterPlugin,
   SchedulerPlugin,
 } from "../../core/plugins/index.ts";
+import { batchMethods, policyHooks } from "../../core/plugins/optional-methods.ts";
 import type { Trace, TraceContent, TraceSource } from "../../core/trace/trace.ts";
 import {
   allocatorRegistry,
@@ -229,18 +230,8 @@ function guardedPolicy(plugin: EvictionPlugin, context: Parameters<EvictionPlugi
   const made = guard.object(policy, {
     noun: "policy",
     required: ["add", "remove", "victim"],
-    optional: [
-      "published",
-      "hit",
-      "split",
-      "resized",
-      "prepare",
-      "begin",
-      "admits",
-      "nextToExpire",
-      "expiresAt",
-      "signal",
-    ],
+    optional: policyHooks,
+    uncopied: batchMethods,
   });
   // Batch methods of other policies are not called, because an error in them could not be attributed to one decision.
   if (isScoreOrder(policy)) {

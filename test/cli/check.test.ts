@@ -252,3 +252,39 @@ test("a missing or invalid file is refused", async () => {
     /exports an index, expected an eviction/,
   );
 });
+
+describe("an optional method that is not a function is refused", () => {
+  const policy = (member: string) =>
+    `export default { create: () => ({ add() {}, remove() {}, victim() {}, ${member} }) };`;
+  const required = ["match", "matched", "referenced", "released", "insert", "evict", "drop"].concat([
+    "blocks",
+    "isEvictable",
+    "entryOf",
+    "grow",
+    "expectKeys",
+  ]);
+  const index = `export default { supports: { collision: ["compare"] }, create: () => ({
+    ${required.map((name) => `${name}() {}`).join(", ")}, evictableBlocks: 0, blockCount: 0, entryCount: 0, evictMany: 3 }) };`;
+
+  test.each([
+    ["hit: 3", "hit is 3, expected a function"],
+    ["signal: 3", "signal is 3, expected a function"],
+    ["begin: {}", "begin is an object, expected a function"],
+    ['admits: "all"', 'admits is "all", expected a function'],
+    ["takeMany: null", "takeMany is null, expected a function"],
+  ])("%s of an eviction policy, in a replay and by kvlab check", async (member, message) => {
+    const folder = newFolder();
+    writeFileSync(join(folder, "mine.ts"), policy(member));
+    const replay = ["replay", "--limit", "10", "--blocks", "300", "--no-save", "--eviction", "./mine.ts"];
+    expect(await refusal(folder, replay)).toBe(`./mine.ts: ${message}`);
+    expect(await refusal(folder, ["check", "./mine.ts", "--runs", "1"])).toBe(`./mine.ts: ${message}`);
+  });
+
+  test("evictMany of an index", async () => {
+    const folder = newFolder();
+    writeFileSync(join(folder, "mine.ts"), index);
+    const message = "./mine.ts: evictMany is 3, expected a function";
+    expect(await refusal(folder, ["replay", "--limit", "10", "--no-save", "--index", "./mine.ts"])).toBe(message);
+    expect(await refusal(folder, ["check", "./mine.ts", "--runs", "1"])).toBe(message);
+  });
+});
