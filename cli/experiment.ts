@@ -12,7 +12,6 @@ import {
   runExperiment,
 } from "../lab/experiments/run-experiment.ts";
 import { defaultEngineModel } from "../lab/experiments/runner.ts";
-import { percent } from "../lab/output/numbers.ts";
 import { wholeNumber } from "./input/options.ts";
 import { interruption, withEngine } from "./interrupt.ts";
 import { print } from "./output/print.ts";
@@ -124,9 +123,12 @@ function rowTable(rows: Findings["rows"]): string {
 function shown(name: MetricName, value: number | undefined): string {
   if (value === undefined) return "";
   const { digits, ...metric } = metrics[name];
-  if ("share" in metric) return percent(value);
-  return value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
+  if ("share" in metric) return `${withDigits(100 * value, digits)} %`;
+  return withDigits(value, digits);
 }
+
+const withDigits = (value: number, digits: number) =>
+  value.toLocaleString("en-US", { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
 function headlineTable(headlines: readonly Headline[], ours: string): string {
   const lines = headlines.map((headline) => [
@@ -145,12 +147,13 @@ function publishedText(published: Headline["published"]): string {
   return most === Number.POSITIVE_INFINITY ? `> ${times(least)}` : `${times(least)} to ${times(most)}`;
 }
 
-const times = (ratio: number) => (ratio >= 10 ? ratio.toFixed(0) : ratio.toFixed(2));
+/** Three significant digits, as 1.26, 34.4 and 136; whole numbers from 10 on are counts and are exact. */
+const times = (ratio: number) => withDigits(ratio, ratio < 10 ? 2 : ratio >= 100 || Number.isInteger(ratio) ? 0 : 1);
 
 const shapeText = (has: boolean | undefined) =>
   has === undefined ? "" : has ? colors.green("same shape") : colors.yellow("deviates");
 
 function verdictText({ compared, haveShape }: ExperimentVerdict): string {
-  if (compared === 0) return "No published numbers to compare with.";
-  return `${haveShape} of ${counted(compared, "published ratio")} with the published shape.`;
+  if (compared === 0) return "No published result is compared.";
+  return `${haveShape} of ${counted(compared, "published result")} with the published shape.`;
 }

@@ -1,10 +1,10 @@
 import { execFileSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 // Writes docs/experiments.md: each experiment with its command and output.
-//   KVLAB_TRACES=/path/to/traces npx tsx scripts/experiments.ts
+//   KVLAB_TRACES=/path/to/traces npx tsx scripts/experiments.ts         (or with names: only their sections are made anew)
 
 const root = fileURLToPath(new URL("..", import.meta.url));
 const traces = process.env["KVLAB_TRACES"];
@@ -51,7 +51,8 @@ const recorded: Readonly<Record<string, { readonly about: string; readonly file:
   },
 };
 
-const parts = experiments.map(({ name, about }) => {
+/** The section of an experiment, made anew. */
+function sectionOf({ name, about }: (typeof experiments)[number]): string {
   const other = recorded[name];
   return [
     `## ${name}`,
@@ -64,6 +65,17 @@ const parts = experiments.map(({ name, about }) => {
         ]
       : []),
   ].join("\n\n");
-});
+}
 
-writeFileSync(join(root, "docs/experiments.md"), `${[head, ...parts].join("\n\n")}\n`);
+const document = join(root, "docs/experiments.md");
+const names = process.argv.slice(2);
+const unknown = names.find((name) => !experiments.some((experiment) => experiment.name === name));
+if (unknown !== undefined) throw new Error(`${unknown} is not an experiment`);
+const written = readFileSync(document, "utf8")
+  .trimEnd()
+  .split(/\n\n(?=## )/);
+const parts = experiments.map((experiment) => {
+  const before = written.find((section) => section.startsWith(`## ${experiment.name}\n`));
+  return before === undefined || names.length === 0 || names.includes(experiment.name) ? sectionOf(experiment) : before;
+});
+writeFileSync(document, `${[head, ...parts].join("\n\n")}\n`);

@@ -4,7 +4,7 @@ import { codingAgent } from "../../traces/generators/coding-agent.ts";
 import { generated } from "../../traces/generators/generator.ts";
 import { percent } from "../output/numbers.ts";
 import type { Experiment } from "./experiment.ts";
-import { cachesWith, replayTable } from "./replay-table.ts";
+import { cachesWith, capacityText, replayTable } from "./replay-table.ts";
 import type { ExperimentRunner } from "./runner.ts";
 
 const caches = cachesWith(["lru", "marconi", "marconi:alpha=0.5", "marconi:last-states=0", "cost-aware", "slru"]);
@@ -43,7 +43,7 @@ export const marconi: Experiment = {
         `Published is "up to 34.4 times" the hit rate of vLLM extended to hybrid models, which stores a recurrent state, as large as the KV of ` +
           "many tokens, for every block. Most of that gain is admission: Marconi stores two states a request. Blocks of attention layers need no states, and all can be hit, so that " +
           "only the order of eviction is left.",
-        `The weight of the FLOPs per byte is tuned in a window after the first eviction. It gains ${gains.map((gain, i) => `${percent(gain - 1)} at ${percent(shares[i])}`).join(", ")} of the blocks: ` +
+        `The weight of the FLOPs per byte is tuned in a window after the first eviction. It gains ${gains.map((gain, i) => `${percent(gain - 1)} at ${capacityText(shares[i])}`).join(", ")} of the blocks: ` +
           "few long contexts that stay whole save more than many that lose their ends. Where LRU has room for all contexts in use, a weight of 0 is chosen; a fixed weight loses there.",
         "Without last states a request's blocks are stored up to the point at which it branches off. That removes what is used once, and costs the first hit of every new turn.",
       ],

@@ -1,6 +1,5 @@
 import { BlockKeys } from "../../core/trace/content.ts";
 import type { Trace } from "../../core/trace/trace.ts";
-import { percent } from "../output/numbers.ts";
 import { defaultBlockTokens } from "../run/configuration.ts";
 import type { Row } from "./experiment.ts";
 import type { Metrics } from "./metrics.ts";
@@ -16,6 +15,9 @@ export interface ReplayTableOptions {
   readonly shares: readonly number[];
   readonly published?: (share: number, cache: string) => Metrics | undefined;
 }
+
+/** A capacity, a whole percentage of the distinct blocks, as text. */
+export const capacityText = (share: number) => `${Math.round(100 * share)} %`;
 
 /** Replays of a trace with several caches and capacities. */
 export interface ReplayTable {
@@ -36,7 +38,7 @@ export async function replayTable(
   const rows: Row[] = [];
   for (const share of shares) {
     for (const [name, choice] of Object.entries(caches)) {
-      const configuration = `${percent(share)}, ${name}`;
+      const configuration = `${capacityText(share)}, ${name}`;
       const { cache } = await runner.replay(trace, { ...choice, blocks: Math.max(1, Math.floor(share * distinct)) });
       const { hitTokens, lookupTokens, hitBlocks, lookupBlocks } = cache.counters;
       const theirs = published?.(share, name);
@@ -48,7 +50,7 @@ export async function replayTable(
       });
     }
   }
-  return { rows, hits: (share, name) => hits.get(`${percent(share)}, ${name}`)! };
+  return { rows, hits: (share, name) => hits.get(`${capacityText(share)}, ${name}`)! };
 }
 
 /** Caches with these eviction policies, by their names. */

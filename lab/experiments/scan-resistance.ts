@@ -1,3 +1,4 @@
+import { grouped } from "../../core/counted.ts";
 import type { Experiment, Row } from "./experiment.ts";
 import { type Prompt, traceOf } from "./requests.ts";
 import type { ExperimentRunner } from "./runner.ts";
@@ -72,7 +73,7 @@ export const scanResistance: Experiment = {
       ],
       explanations: [
         `The scan is longer than the cache, so ${evicting.join(", ")} evict the hot set, which was used before it: 0 tokens hit, as published for LRU.`,
-        `${keeping.join(", ")} prefer blocks that were used more than once, and all ${hotTokens} tokens hit, as published for ARC.`,
+        `${keeping.join(", ")} prefer blocks that were used more than once, and all ${grouped(hotTokens)} tokens hit, as published for ARC.`,
         "The first eviction of lirs and tinylfu is that of LRU and costs one of the prompts.",
         "LMCache evicts a quarter of its chunks when 80 % are used; here an eviction makes room for one request. The number of hits is the same.",
       ],

@@ -33,7 +33,7 @@ export const tLru: Experiment = {
         const { p50 = 0, p90 = 0, p95 = 0, p99 = 0 } = run.latency.ttftMs ?? {};
         runs.set(nameOf(blocks, eviction), run);
         rows.push({
-          configuration: nameOf(blocks, eviction.replace("threshold-tokens=", "")),
+          configuration: nameOf(blocks, eviction),
           simulated: {
             hitRatioToken: commonMetrics(run).hitRatioToken,
             ...{ ttftMsP50: p50, ttftMsP90: p90, ttftMsP95: p95, ttftMsP99: p99 },
