@@ -123,7 +123,7 @@ function rowTable(rows: Findings["rows"]): string {
 function shown(name: MetricName, value: number | undefined): string {
   if (value === undefined) return "";
   const { digits, ...metric } = metrics[name];
-  if ("share" in metric) return `${withDigits(100 * value, digits)} %`;
+  if ("share" in metric) return `${(100 * value).toFixed(digits)} %`;
   return withDigits(value, digits);
 }
 
@@ -148,7 +148,8 @@ function publishedText(published: Headline["published"]): string {
 }
 
 /** Three significant digits, as 1.26, 34.4 and 136; whole numbers from 10 on are counts and are exact. */
-const times = (ratio: number) => withDigits(ratio, ratio < 10 ? 2 : ratio >= 100 || Number.isInteger(ratio) ? 0 : 1);
+const times = (ratio: number) =>
+  ratio >= 100 || (ratio >= 10 && Number.isInteger(ratio)) ? withDigits(ratio, 0) : ratio.toFixed(ratio < 10 ? 2 : 1);
 
 const shapeText = (has: boolean | undefined) =>
   has === undefined ? "" : has ? colors.green("same shape") : colors.yellow("deviates");

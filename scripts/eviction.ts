@@ -2,7 +2,6 @@
 // recorded traces (KVLAB_TRACES, by default ../shared/traces) only those of the built-in example.
 //   npm run eviction                    (or with names of traces: npm run eviction -- example)
 import { readFileSync, writeFileSync } from "node:fs";
-import { InputError } from "../core/errors.ts";
 import { evictionRegistry } from "../policies/registry.ts";
 import { type MeasuredTrace, summary, tables, withSection } from "./eviction/document.ts";
 import { figure } from "./eviction/figure.ts";
@@ -12,8 +11,21 @@ import { figureTraces, isAvailable, read } from "./eviction/traces.ts";
 const docs = new URL("../docs/", import.meta.url);
 const chosen = process.argv.slice(2);
 const names = figureTraces.map(({ name }) => name);
-for (const name of chosen)
-  if (!names.includes(name)) throw new InputError(`unknown trace "${name}", expected one of ${names.join(", ")}`);
+const unknown = chosen.find((name) => !names.includes(name));
+if (unknown !== undefined) {
+  process.stderr.write(`eviction: unknown trace "${unknown}", expected one of ${names.join(", ")}\n`);
+  process.exit(2);
+}
+
+/** Names the replays under way on stderr: every policy on a terminal, otherwise every trace. */
+function report(name: string) {
+  const { stderr } = process;
+  if (!stderr.isTTY) stderr.write(`${name}: replaying\n`);
+  return {
+    policy: (policy: string) => void (stderr.isTTY && stderr.write(`\r\x1b[K${name}: ${policy}`)),
+    done: () => void (stderr.isTTY && stderr.write("\r\x1b[K")),
+  };
+}
 
 const write = (section: string, lines: string) => {
   const document = new URL("eviction.md", docs);
@@ -27,7 +39,9 @@ for (const trace of figureTraces.filter(({ name }) => chosen.length === 0 || cho
     console.log(`${name}: not run, ${file} is not in the folder of recorded traces`);
     continue;
   }
-  const measured = measure(await read(trace), blockTokens, evictionRegistry.all);
+  const progress = report(name);
+  const measured = measure(await read(trace), blockTokens, evictionRegistry.all, progress.policy);
+  progress.done();
   const picture = `eviction-${name}.svg`;
   writeFileSync(new URL(picture, docs), figure(title, measured));
   write(name, tables(title, picture, measured));

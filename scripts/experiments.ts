@@ -52,7 +52,7 @@ const recorded: Readonly<Record<string, { readonly about: string; readonly file:
 };
 
 /** The section of an experiment, made anew. */
-function sectionOf({ name, about }: (typeof experiments)[number]): string {
+const sectionOf = ({ name, about }: (typeof experiments)[number]): string => {
   const other = recorded[name];
   return [
     `## ${name}`,
@@ -65,7 +65,7 @@ function sectionOf({ name, about }: (typeof experiments)[number]): string {
         ]
       : []),
   ].join("\n\n");
-}
+};
 
 const document = join(root, "docs/experiments.md");
 const names = process.argv.slice(2);
@@ -75,7 +75,8 @@ const written = readFileSync(document, "utf8")
   .trimEnd()
   .split(/\n\n(?=## )/);
 const parts = experiments.map((experiment) => {
-  const before = written.find((section) => section.startsWith(`## ${experiment.name}\n`));
-  return before === undefined || names.length === 0 || names.includes(experiment.name) ? sectionOf(experiment) : before;
+  const isKept = names.length > 0 && !names.includes(experiment.name);
+  const before = isKept ? written.find((section) => section.startsWith(`## ${experiment.name}\n`)) : undefined;
+  return before ?? sectionOf(experiment);
 });
 writeFileSync(document, `${[head, ...parts].join("\n\n")}\n`);

@@ -64,7 +64,7 @@ export function summary(traces: readonly MeasuredTrace[]): string {
   const names = [...new Set(traces.flatMap(({ measured }) => online(measured).map(({ policy }) => policy)))];
   const ranges = names
     .map((name) => ({
-      name,
+      title: titleOf(name, traces),
       small: rangeOf(name, traces, isSmall),
       large: rangeOf(name, traces, (share) => !isSmall(share)),
     }))
@@ -76,19 +76,25 @@ export function summary(traces: readonly MeasuredTrace[]): string {
     ...header,
     ...best,
     "",
-    "Hit ratio less that of LRU, in percentage points: the least and the largest difference on all traces, at capacities up to 10 % and",
-    "from 25 % on; the policy whose largest loss is smallest is the first:",
+    "Hit ratio less that of LRU, in percentage points: the least and the largest difference on all traces that the policy is run on,",
+    "at capacities up to 10 % and from 25 % on; the policy whose largest loss is smallest is the first:",
     "",
     row(["", "1–10 %, least", "largest", "25–50 %, least", "largest"]),
     row(["---", ...Array.from({ length: 4 }, () => "---:")]),
-    ...ranges.map(({ name, small, large }) =>
-      row([`\`${name}\``, ...[small.least, small.most, large.least, large.most].map(points)]),
+    ...ranges.map(({ title, small, large }) =>
+      row([title, ...[small.least, small.most, large.least, large.most].map(points)]),
     ),
   ].join("\n");
 }
 
 const isSmall = (share: number) => share <= 0.1;
 const lruOf = ({ curves }: Measured) => curves.find(({ policy }) => policy === lru.name)!;
+
+/** The policy, with the number of traces if it was not run on all of them. */
+function titleOf(name: string, traces: readonly MeasuredTrace[]): string {
+  const run = traces.filter(({ measured }) => measured.curves.some(({ policy }) => policy === name)).length;
+  return run < traces.length ? `\`${name}\`, on ${run} of ${traces.length} traces` : `\`${name}\``;
+}
 
 /** The least and the largest difference to LRU at some capacities. */
 function rangeOf(name: string, traces: readonly MeasuredTrace[], isIncluded: (share: number) => boolean) {

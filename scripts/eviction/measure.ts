@@ -52,8 +52,13 @@ export interface Measured {
   readonly withoutSignal: readonly string[];
 }
 
-/** Replays a trace with every policy at every capacity. */
-export function measure(trace: Trace, blockTokens: number, policies: readonly EvictionPlugin[]): Measured {
+/** Replays a trace with every policy at every capacity; `begin` is called with the name of each policy before its replays. */
+export function measure(
+  trace: Trace,
+  blockTokens: number,
+  policies: readonly EvictionPlugin[],
+  begin: (policy: string) => void = () => {},
+): Measured {
   const blocks = new BlockKeys({ unitTokens: trace.unitTokens, blockTokens }).of(trace);
   const distinctBlocks = new Set(blocks.keys).size;
   const capacities = shares.map((share) => Math.max(1, Math.round(share * distinctBlocks)));
@@ -68,7 +73,10 @@ export function measure(trace: Trace, blockTokens: number, policies: readonly Ev
     unlimited: replays.hitRatio({ index: hashTable, eviction: unbounded, capacity: distinctBlocks }).ratio,
     curves: policies
       .filter((policy) => !policy.unlimited && !lacksSignal(policy))
-      .map((policy) => replays.curve(policy, capacities)),
+      .map((policy) => {
+        begin(policy.name);
+        return replays.curve(policy, capacities);
+      }),
     withoutSignal: policies.filter(lacksSignal).map(({ name }) => name),
   };
 }

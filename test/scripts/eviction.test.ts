@@ -148,6 +148,13 @@ test("the summary has the best policy of each capacity, and the differences to L
   expect(lines).toContain("| a trace | `arc` 25 % | – | – | – | `arc` 50 % | – |");
   expect(lines).toContain("| `arc` | −5.00 | +10.00 | 0.00 | +5.00 |");
   expect(lines.join()).not.toContain("belady");
+  const withoutArc = { ...one, curves: one.curves.filter(({ policy }) => policy !== "arc") };
+  const two = summary([
+    { title: "a trace", measured: one },
+    { title: "another", measured: withoutArc },
+  ]);
+  expect(two).toContain("| `arc`, on 1 of 2 traces | −5.00 | +10.00 | 0.00 | +5.00 |");
+  expect(two).toContain("| `lru` | 0.00 | 0.00 | 0.00 | 0.00 |");
 });
 
 test("every policy belongs to one family of the figures (scripts/eviction/families.ts)", () => {
