@@ -31,13 +31,13 @@ test("a dash reads standard input, plain or gzip, with the same result as the fi
   const args = ["--blocks", "20", "--json", "--no-save"];
   const expected = await piped(folder, ["replay", "stdin.jsonl", ...args], Buffer.alloc(0));
   const { files: _, ...trace } = JSON.parse(expected.stdout).trace;
-  const { hitRatio } = JSON.parse(expected.stdout);
+  const { hitRatio } = JSON.parse(expected.stdout).cache;
   for (const input of [Buffer.from(lines), gzipSync(lines)]) {
     const { code, stdout, stderr } = await piped(folder, ["replay", "-", ...args], input);
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     const report = JSON.parse(stdout);
     expect(report.trace).toEqual({ ...trace, files: ["-"] });
-    expect(report.hitRatio).toEqual(hitRatio);
+    expect(report.cache.hitRatio).toEqual(hitRatio);
   }
 });
 
