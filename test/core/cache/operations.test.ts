@@ -1,7 +1,11 @@
 import { describe, expect, test } from "vitest";
 import { deletePrefix, evict, pin, reset, unpin } from "../../../core/cache/operations.ts";
+import { Request, Sequence } from "../../../core/cache/request.ts";
 import { EventKind } from "../../../core/log/events.ts";
+import { BlockKeys } from "../../../core/trace/content.ts";
+import { blockTokens, letterTrace } from "../../support/letters.ts";
 import { LiveCache, type LiveConfig } from "../../support/live-cache.ts";
+import { replayed } from "../../support/replays.ts";
 
 // A letter is a token and a block.
 
@@ -110,6 +114,30 @@ describe("pin and unpin", () => {
     expect(unpin(live.cache, kept, live.now)).toBe(true);
     for (const prompt of ["opqrst", "uvwxyz"]) live.run(prompt);
     expect(live.hits("abx")).toBe(0);
+  });
+
+  test("unpinned blocks do not count towards pin-blocks", () => {
+    const live = start();
+    live.run("abc");
+    live.run("def");
+    const first = live.prefix("abc");
+    expect(pin(live.cache, first, live.now)).toBe("pinned");
+    expect(pin(live.cache, live.prefix("def"), live.now)).toBe("over budget");
+    unpin(live.cache, first, live.now);
+    expect(pin(live.cache, live.prefix("def"), live.now)).toBe("pinned");
+  });
+
+  test("a cache without an event log pins, unpins and deletes", () => {
+    const trace = letterTrace(["AB"]);
+    const { cache } = replayed(trace, { index: "block-trie", rules: { "pin-blocks": 2 } });
+    const columns = new BlockKeys({ unitTokens: trace.unitTokens, blockTokens }).of(trace);
+    const prefix = () => new Sequence(new Request(1, trace, 0, columns));
+    const kept = prefix();
+    expect(pin(cache, kept, 1)).toBe("pinned");
+    expect(deletePrefix(cache, prefix(), 2)).toBe("in use");
+    expect(unpin(cache, kept, 3)).toBe(true);
+    expect(deletePrefix(cache, prefix(), 4)).toBe("deleted");
+    expect(cache.index.blockCount).toBe(0);
   });
 
   test("a prefix that the step under way computes cannot be pinned before the step ends", () => {

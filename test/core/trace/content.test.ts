@@ -125,3 +125,37 @@ describe("block columns", () => {
     );
   });
 });
+
+describe("with partial blocks and output tokens that the trace does not have", () => {
+  // Six prompt tokens and three output tokens with KV: a whole block, and one that contains the end of the prompt.
+  const columnsOf = (namespaces?: readonly number[]) => {
+    const builder = new TraceBuilder(1);
+    for (const r of [0, 1])
+      builder.add({
+        arrivalNs: r,
+        inputTokens: 6,
+        outputTokens: 4,
+        keys: [1, 2, 3, 4, 5, 6],
+        ...(namespaces && { namespace: namespaces[r] }),
+      });
+    const contents = new BlockKeys({ unitTokens: 1, blockTokens: 4, partial: true, generated: true });
+    return { contents, columns: contents.of(builder.take()) };
+  };
+
+  test("the block that contains the end of a prompt has unique content, and its prompt tokens in common with others", () => {
+    const { contents, columns } = columnsOf();
+    const [first, own, again, other] = columns.keys;
+    expect(columns.plainKeys).toBe(undefined);
+    expect(again).toBe(first);
+    expect(other).not.toBe(own);
+    expect(contents.commonTokens(own, other)).toBe(2);
+  });
+
+  test("namespaces have no content in common; their contents without the namespace are numbered too", () => {
+    const { columns } = columnsOf([1, 2]);
+    expect(new Set(columns.keys).size).toBe(4);
+    const [first, own, again, other] = columns.plainKeys!;
+    expect(again).toBe(first);
+    expect(other).not.toBe(own);
+  });
+});
