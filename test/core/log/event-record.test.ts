@@ -51,6 +51,17 @@ test("every kind of event is encoded and decoded to the same fields", () => {
   expect(at).toBe(eventNames.length);
 });
 
+test("the column `block` is −1 in events without a block, and unused columns are −1", () => {
+  const { block, key, value } = everyKind().columns();
+  const at = (test: (row: number) => boolean) => eventNames.filter((_, row) => test(row)).join(" ");
+  expect(at((row) => block[row] < 0)).toBe(
+    "admit miss step finish refuse preempt clear unpin swapOut swapIn send receive trim signal",
+  );
+  expect(at((row) => key[row] < 0)).toBe("allocate release refuse preempt unpin");
+  expect(at((row) => value[row] < 0)).toBe("finish refuse preempt clear unpin");
+  expect([...block, ...key, ...value].filter((one) => one < -1)).toEqual([]);
+});
+
 test("the columns `key` and `value` are decoded to fields named by their meaning", () => {
   const log = everyKind();
   expect(log.eventAt(0)).toMatchObject({ name: "admit", timeNs: 1, request: 2, hitTokens: 3, hitBlocks: 4 });

@@ -1,4 +1,6 @@
 import { describe, expect, test } from "vitest";
+import { pin } from "../../../core/cache/operations.ts";
+import { type Request, Sequence } from "../../../core/cache/request.ts";
 import { prefixTriePreset } from "../../../policies/presets/prefix-trie.ts";
 import { type SteppedRequest, stepped } from "../../support/stepped.ts";
 
@@ -100,5 +102,25 @@ describe("prefix groups", () => {
       B: "its answer needs more blocks than the cache has",
     });
     expect(finished).toEqual(["C"]);
+  });
+
+  test("if pinned blocks leave no room for a whole batch, it is refused, and the next batch begins in the same plan", () => {
+    // Six blocks, two of them pinned while A runs. B needs all six blocks, C one.
+    let first: Request | undefined;
+    const { steps, refused } = stepped({
+      scheduler: "prefix-groups",
+      preset: prefixTriePreset,
+      blocks: 6,
+      rules: { publish: "step", "pin-blocks": 2 },
+      requests: [marked("p", 8, 8, 2), { input: 20, output: 4, arrival: 1 }, { input: 3, output: 1, arrival: 1 }],
+      planned: (plan) => {
+        first ??= plan.items[0].sequence.request;
+      },
+      committed: ({ cache }, now) => {
+        if (now === 1) expect(pin(cache, new Sequence(first!), now)).toBe("pinned");
+      },
+    });
+    expect(steps).toEqual(["0: A prefill 0–8", "1: A decode", "2: C prefill 0–3 · refuses B"]);
+    expect(Object.keys(refused)).toEqual(["B"]);
   });
 });
