@@ -13,7 +13,7 @@ class ShortestFirst extends BaseSequencer {
   }
 }
 
-/** Replays of long traces, laws with many cases, and a test that starts processes: `--slow` runs them too. */
+/** Replays of long traces, laws with many cases, and a test that starts processes: `--slow` runs them, and all of test/sim. */
 const slow = [
   "test/core/make-folder.test.ts",
   "test/golden/anchors.test.ts",
@@ -36,7 +36,7 @@ export default defineConfig({
   test: {
     include: [
       ...["core", "policies", "laws", "golden"].map((folder) => `test/${folder}/**/*.test.ts`),
-      "test/sim/{expiry,hit-compute,pipeline,queueing,speculation,worked}.test.ts",
+      isSlow ? "test/sim/**/*.test.ts" : "test/sim/{expiry,hit-compute,pipeline,queueing,speculation,worked}.test.ts",
     ],
     exclude: isSlow ? ofText : [...ofText, ...slow],
     env: isSlow ? {} : { KVLAB_CASES: "0.1" },

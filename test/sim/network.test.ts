@@ -46,6 +46,21 @@ test("half of each round trip passes before the request is queued, the rest befo
   expect(tpotMs?.mean).toBeCloseTo(10e-6);
 });
 
+test("with separate prefill replicas, the router sends a request to its decode replica when it has the first token", () => {
+  const timesWith = (routerNs: number) => {
+    const simulation = simulated([{ prompt: 4, output: 2 }], {
+      cost: linearCost({ fixed: 10 }),
+      ...{ replicas: 2, network: { clientNs: 0, routerNs } },
+      disaggregation: { prefillReplicas: 1, link: { bytesPerS: 1e9, latencyNs: 0 }, kvBytes: (tokens) => tokens },
+    });
+    return [...outcome(simulation, "firstTokenNs"), ...outcome(simulation, "finishedNs")];
+  };
+  // A prefill step of 10 ns, a transfer of 4 ns, a decode step of 10 ns.
+  expect(timesWith(0)).toEqual([10, 24]);
+  // 10 ns each: to the prefill replica, back to the router, to the decode replica, back to the router.
+  expect(timesWith(20)).toEqual([30, 64]);
+});
+
 test("the think time of a closed loop begins when the client has received the last token", () => {
   const rows: Row[] = [
     { at: 0, prompt: 4, output: 1, session: 1 },
