@@ -179,7 +179,8 @@ function meaning(
     ...noise(results),
   ];
   lines.push(
-    "Bounds: belady reads the future (the offline optimum in whole blocks); unbounded is an unlimited cache; bound is proven: no eviction policy exceeds it.",
+    "Bounds: belady reads the future (the offline optimum in whole blocks); unbounded is an unlimited cache" +
+      (bounds.some(Number.isFinite) ? "; bound is proven: no eviction policy exceeds it." : "."),
   );
   if (results.some(({ configuration: { kind, parts } }) => kind === "online" && parts.eviction !== lru))
     lines.push(
