@@ -23,7 +23,6 @@ const slow = [
   "test/laws/combinations.test.ts",
   "test/laws/operations.test.ts",
   "test/policies/index/shapes.test.ts",
-  "test/policies/scheduler/laws.test.ts",
 ];
 
 /** Tests that read the text of sources, which Stryker changes. */
