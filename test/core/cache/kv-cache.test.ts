@@ -8,6 +8,7 @@ import { BlockKeys } from "../../../core/trace/content.ts";
 import { type Trace, TraceBuilder } from "../../../core/trace/trace.ts";
 import { lru } from "../../../policies/eviction/lru.ts";
 import { blockTokens, letterTrace, served } from "../../support/letters.ts";
+import { LiveCache } from "../../support/live-cache.ts";
 import { configOf, replayed } from "../../support/replays.ts";
 
 type Own = Partial<Record<RuleName, RuleValue>>;
@@ -76,6 +77,12 @@ describe("one request at a time", () => {
       expect(hits).toEqual([0, 1]);
       expect(report.missTokens["match-limit"]).toBe(16);
     }
+  });
+
+  test("a lookup of a longer prompt than all before it finds all its blocks, and a part of the next one", () => {
+    const live = new LiveCache({ index: "block-trie", blockTokens: 2, blocks: 1000, rules: { partial: "copy" } });
+    live.run("ab".repeat(500));
+    expect(live.hits(`${"ab".repeat(400)}ax`)).toBe(801);
   });
 
   test("drop-blocks disregards matched blocks at the end", () => {
