@@ -22,7 +22,7 @@ export function mergedRows(rows: readonly TableRow[]): {
   return {
     rows: all.map((group) => {
       const { names, cells } = rows[group[0]];
-      const others = group.length === 1 ? "" : ` = ${group.length - 1} more`;
+      const others = group.length === 1 ? "" : ` (+${group.length - 1} equal)`;
       return [...names.slice(0, -1), names.at(-1)! + others, ...cells];
     }),
     equal: all.filter((group) => group.length > 1).map((group) => `Equal: ${group.map(nameOf).join(", ")}.`),

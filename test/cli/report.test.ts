@@ -284,7 +284,7 @@ describe("compare", () => {
   test("shows configurations with equal results in one row, and marks those within noise of the best", async () => {
     const { folder } = smallTrace();
     const { stdout } = await kvlab(folder, ["compare", "--limit", "1000", "--eviction", "lru,priority,lfu,slru"]);
-    expect(stdout).toMatch(/^ {2}lru = 1 more( +0\.\d{4}[*≈]?){5}$/m);
+    expect(stdout).toMatch(/^ {2}lru \(\+1 equal\)( +0\.\d{4}[*≈]?){5}$/m);
     expect(stdout).not.toMatch(/^ {2}priority /m);
     expect(stdout).toContain("\nEqual: lru, priority.\n");
     expect(stdout).toMatch(/0\.\d{4}≈/);

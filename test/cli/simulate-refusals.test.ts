@@ -179,7 +179,7 @@ describe("invalid options of a simulation are refused in one line, and no file i
     ["--rate 5,0", "--rate is 0, expected a number above 0"],
     ["--replicas 1,1", '--replicas has "1" twice'],
     ["--gpu h100,h200", '--gpu is "h100,h200", expected one name'],
-    ["--target cache --model llama-3.1-8b --capacity 1GiB", "--model needs --target sim"],
+    ["--target cache --model llama-3.1-8b --capacity 1GiB", "--capacity needs --target sim"],
     ["--target cache --scheduler-option max-num-seqs=1", "--scheduler-option needs --target sim"],
     ["--target cache --first-difference --gpu h200", /^--gpu needs --target sim/],
     ["--target cache --blocks unlimited", /^--blocks contains unlimited, which compare always shows/],

@@ -351,13 +351,13 @@ test("summaries fit 80 columns, tables are aligned, and neither has undefined va
     expect(stdout).not.toMatch(/NaN|undefined|Infinity|null/);
     expect(Math.max(...stdout.split("\n").map((line) => line.length)), args).toBeLessThanOrEqual(80);
   }
-  const lists = "--target sim --limit 60 --preset vllm,sglang --eviction lru,fifo --rate 5,50";
+  const lists = "--target sim --limit 120 --preset vllm,sglang --eviction lru,mru --rate 5,50 --blocks 200";
   const { stdout } = await kvlab(folder, ["compare", ...lists.split(" ")]);
   expect(stdout).toMatch(/^ {2}policy +eviction +rate +hit ratio +TTFT p50 +p99 +TPOT +latency +requests\/s/m);
   const [, performance, , served] = stdout.split("\n\n");
   expect(served).toMatch(/^ {2}policy +eviction +rate +refused +drain +goodput\/s +limit/m);
   for (const table of [performance, served]) {
-    expect(table.match(/^ {2}(vllm|sglang) +(lru|fifo) +(5|50) /gm)).toHaveLength(8);
+    expect(table.match(/^ {2}(vllm|sglang) +(lru|mru) +(5|50) /gm)).toHaveLength(8);
     const widths = table.split("\n").map(({ length }) => length);
     expect(Math.max(...widths) - Math.min(...widths)).toBeLessThanOrEqual(1);
   }
