@@ -56,7 +56,14 @@ describe("an eviction policy from a file", () => {
     const { stdout, code } = await kvlab(folder, ["compare", "--limit", "300", "--eviction", "lru,./a.ts,./b.ts"]);
     expect(code).toBe(0);
     const names = stdout.split("\n").flatMap((line) => /^ {2}(\w+) +0\.\d{4}/.exec(line)?.[1] ?? "");
-    expect(names.filter((name) => name !== "" && name !== "GiB")).toEqual(["lru", "a", "b", "belady", "unbounded", "bound"]);
+    expect(names.filter((name) => name !== "" && name !== "GiB")).toEqual([
+      "lru",
+      "a",
+      "b",
+      "belady",
+      "unbounded",
+      "bound",
+    ]);
     expect(stdout).toMatch(/ b ( +0\.\d{4}[ *≈]?){5}/);
   });
 });
