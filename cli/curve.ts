@@ -68,7 +68,11 @@ export function addCurve(program: Command): void {
       "sizes in blocks, or percentages of the distinct blocks (default: 25 sizes from 0.1% to 100%)",
       sizes,
     )
-    .option("--sample <SHARE>", "estimate from a share of the sessions, such as 10%, with a 95 % interval", parseShare)
+    .option(
+      "--sample <SHARE>",
+      "estimate from a share of the groups of requests that share content, such as 10%, with a 95 % interval",
+      parseShare,
+    )
     .option("--bound", "add the offline bound, which no eviction policy exceeds");
   addTraceOptions(addBlockSize(command))
     .option("--warmup <N>", "leading requests that are served but not measured", wholeNumber("--warmup", 0), 0)

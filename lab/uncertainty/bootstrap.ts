@@ -40,16 +40,16 @@ export class Bootstrap {
     const errors = new Float64Array(samples);
     for (let s = 0; s < samples; s++) {
       const sample = estimate(parts, wholes, this.#draws, s * this.#groups);
-      const difference = sample.ratio - ratio;
-      // A sample of equal groups has no standard error.
-      errors[s] = difference === 0 ? 0 : difference / sample.error;
+      // A sample of equal groups has no standard error: its error is larger than any other, and finite.
+      errors[s] = (sample.ratio - ratio) / Math.max(sample.error, Number.EPSILON);
     }
     errors.sort();
     const tail = (1 - confidence) / 2;
+    // Hit ratios and their differences are from −1 to 1.
     return {
       value: ratio,
-      low: ratio - error * quantile(errors, 1 - tail),
-      high: ratio - error * quantile(errors, tail),
+      low: Math.max(-1, ratio - error * quantile(errors, 1 - tail)),
+      high: Math.min(1, ratio - error * quantile(errors, tail)),
     };
   }
 }

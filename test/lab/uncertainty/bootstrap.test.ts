@@ -59,3 +59,16 @@ test("equal hits in every session are a difference of 0 without uncertainty", ()
 test("fewer than ten sessions have no interval", () => {
   expect(new Bootstrap(9, 1).ratio(new Float64Array(9).fill(1), new Float64Array(9).fill(2))).toBeUndefined();
 });
+
+test("a difference in a single session has a finite interval that contains 0", () => {
+  const gains = new Float64Array(12);
+  gains[4] = 3;
+  const { value, low, high } = new Bootstrap(12, 1).ratio(
+    gains,
+    gains.map(() => 10),
+  )!;
+  expect(value).toBe(3 / 120);
+  expect(low).toBeLessThanOrEqual(0);
+  expect(low).toBeGreaterThanOrEqual(-1);
+  expect(high).toBe(1);
+});
