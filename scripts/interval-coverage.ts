@@ -35,7 +35,7 @@ for (let w = 0; w < windows; w++) {
   const columns = CacheReplay.blockKeys(configOf("lru"), window);
   const groups = await sessionGroups(inMemory(window, columns));
   const [lru, lfu] = ["lru", "lfu"].map((eviction) => {
-    const hits = new SessionHits("block", groups, 0, discarded);
+    const hits = new SessionHits("block", groups, 16, 0, discarded);
     const replay = new CacheReplay(configOf(eviction), (results) => hits.addRequests(results));
     replay.feed(window, columns);
     replay.end();

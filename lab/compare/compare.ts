@@ -7,6 +7,7 @@ import { readingOf, streamed, type TraceChoice, type TraceReading } from "../inp
 import { commandOf } from "../output/command-line.ts";
 import type { Metric, OfflineBound } from "../output/hit-ratios.ts";
 import { type RunReport, runReport, streamReport } from "../output/report.ts";
+import { isSummed } from "../output/request-hits.ts";
 import { checkRunsFolder, claimRunDirectory, TemporaryFiles } from "../output/run-directory.ts";
 import { runId, saveRun } from "../output/save.ts";
 import type { BlockStream } from "../run/block-stream.ts";
@@ -19,7 +20,6 @@ import { tablesIn } from "../run/run-stream.ts";
 import { modelFrom, simulatedDefaults } from "../run/simulation.ts";
 import type { TraceStream } from "../trace-stream.ts";
 import { sessionGroups } from "../uncertainty/session-groups.ts";
-import { isSummed } from "../uncertainty/session-hits.ts";
 import { boundOf, type FinishedRun, References } from "./bounded-runs.ts";
 import { combinationsAndBounds, type PartLists, referenceParts, SharedBlocks, sizesIn } from "./combinations.ts";
 import { type Comparison, type Configuration, defaultShares } from "./comparison.ts";
@@ -127,7 +127,7 @@ async function compareStream(
     const saved = configurations.includes(one) ? options : unsaved;
     const bounded = reference && ((finished: FinishedRun) => boundOf(bounds, finished, lru ?? finished.ratios));
     const sinkOf = (sink: RunSink) =>
-      one.kind === "online" && differences ? differences.sinkFor(one, capacity, warmup, sink) : sink;
+      one.kind === "online" && differences ? differences.sinkFor(one, capacity, config, sink) : sink;
     return runOne(stream, config, blocks, one, saved, advance, bounded, sinkOf);
   };
 

@@ -1,10 +1,12 @@
 import type { Uncertainty } from "../output/hit-ratios.ts";
 import type { RunReport } from "../output/report.ts";
+import type { SummedMetric } from "../output/request-hits.ts";
 import type { Capacity } from "../run/capacity.ts";
+import type { RunConfig } from "../run/configuration.ts";
 import type { RunSink } from "../run/run-sink.ts";
 import { Bootstrap } from "../uncertainty/bootstrap.ts";
 import type { SessionGroups } from "../uncertainty/session-groups.ts";
-import { SessionHits, type SummedMetric } from "../uncertainty/session-hits.ts";
+import { SessionHits } from "../uncertainty/session-hits.ts";
 import type { Configuration } from "./comparison.ts";
 
 const seed = 1;
@@ -21,8 +23,13 @@ export class PairedDifferences {
   }
 
   /** Counts the results of a run, and passes them on. */
-  sinkFor(configuration: Configuration, capacity: Capacity, warmup: number, sink: RunSink): RunSink {
-    const hits = new SessionHits(this.#metric, this.#groups, warmup, sink);
+  sinkFor(
+    configuration: Configuration,
+    capacity: Capacity,
+    { blockTokens, warmup = 0 }: Pick<RunConfig, "blockTokens" | "warmup">,
+    sink: RunSink,
+  ): RunSink {
+    const hits = new SessionHits(this.#metric, this.#groups, blockTokens, warmup, sink);
     const known = this.#hits.get(configuration) ?? new Map<Capacity, SessionHits>();
     this.#hits.set(configuration, known.set(capacity, hits));
     return hits;

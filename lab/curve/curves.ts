@@ -7,6 +7,7 @@ import { type Control, counting, yieldToEvents } from "../control.ts";
 import { streamed, type TraceChoice, type TraceReading } from "../input.ts";
 import type { Metric } from "../output/hit-ratios.ts";
 import { streamReport } from "../output/report.ts";
+import { isSummed } from "../output/request-hits.ts";
 import { checkWritable } from "../output/run-directory.ts";
 import { version } from "../package.ts";
 import { blocksOf, type Capacity } from "../run/capacity.ts";
@@ -75,7 +76,7 @@ function checkSample({ sample, bound = false, metric }: CurveOptions): void {
     throw new InputError(`--sample is ${sample * 100}%, expected more than 0% and less than 100%`);
   if (bound)
     throw new InputError("--bound and --sample exclude each other: the bound of a sample does not bound the trace");
-  if (metric === "anyResidentBlock")
+  if (metric !== undefined && !isSummed(metric))
     throw new InputError(`--metric ${metric} has no estimate of its error, which --sample needs`);
 }
 

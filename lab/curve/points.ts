@@ -1,9 +1,11 @@
 import { cacheReport } from "../../core/cache/report.ts";
+import { assert } from "../../core/errors.ts";
 import { rulesFor } from "../../core/replica/compose.ts";
 import type { SharedBlocks } from "../compare/combinations.ts";
 import type { Configuration } from "../compare/comparison.ts";
 import { yieldToEvents } from "../control.ts";
 import type { Metric } from "../output/hit-ratios.ts";
+import { isSummed } from "../output/request-hits.ts";
 import type { BlockStream } from "../run/block-stream.ts";
 import type { CurvePoint } from "./curve-document.ts";
 import type { ReplayedSize } from "./replay-size.ts";
@@ -110,6 +112,7 @@ function addHits(sampled: SampledHits, { hits }: ReplayedSize, warmup: number): 
 /** For a sample: the hits by size, without those of any request yet. */
 async function sampledHits(input: BlockStream, { sample, blockTokens, metric, cacheSizes, warmup }: CurveSetup) {
   if (sample === undefined) return undefined;
+  assert(isSummed(metric), "the metric has no estimate of its error");
   const requests: SampledRequest[] = [];
   for await (const { trace, blocks } of input.batches())
     for (let row = 0; row < trace.requestCount; row++) {

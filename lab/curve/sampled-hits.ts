@@ -1,11 +1,8 @@
-import type { Metric } from "../output/hit-ratios.ts";
+import { hitsOf, lookupsOf, type RequestSize, type SummedMetric } from "../output/request-hits.ts";
 
-/** A request of a sample: its group, and the denominators of its hit ratios. */
-export interface SampledRequest {
+/** A request of a sample and its group. */
+export interface SampledRequest extends RequestSize {
   readonly group: number;
-  readonly promptBlocks: number;
-  readonly inputTokens: number;
-  readonly fullBlocks: number;
 }
 
 /** The interval has this many standard errors to each side: 95 % of a normal distribution. */
@@ -16,7 +13,7 @@ const standardErrors = 1.96;
  * with the correction for a finite number of groups. It does not contain the error of scaling the size of the cache.
  */
 export class SampledHits {
-  readonly #metric: Metric;
+  readonly #metric: SummedMetric;
   readonly #requests: readonly SampledRequest[];
   readonly #groups: number;
   readonly #groupShare: number;
@@ -25,7 +22,13 @@ export class SampledHits {
   readonly #lookups: Float64Array;
 
   /** `requests`: all by number, of which the first `warmup` are not measured; `groupShare`: chosen groups ÷ all. */
-  constructor(metric: Metric, requests: readonly SampledRequest[], warmup: number, groups: number, groupShare: number) {
+  constructor(
+    metric: SummedMetric,
+    requests: readonly SampledRequest[],
+    warmup: number,
+    groups: number,
+    groupShare: number,
+  ) {
     this.#metric = metric;
     this.#requests = requests;
     this.#groups = groups;
@@ -50,31 +53,5 @@ export class SampledHits {
     const variance = ((1 - this.#groupShare) * this.#groups * squares) / ((this.#groups - 1) * lookups ** 2);
     const error = standardErrors * Math.sqrt(variance);
     return { low: Math.max(0, ratio - error), high: Math.min(1, ratio + error) };
-  }
-}
-
-function lookupsOf(metric: Metric, { promptBlocks, inputTokens, fullBlocks }: SampledRequest): number {
-  if (metric === "token") return inputTokens;
-  if (metric === "fullBlock") return fullBlocks;
-  return metric === "block" || metric === "anyResidentBlock" ? promptBlocks : 1;
-}
-
-function hitsOf(
-  metric: Metric,
-  { promptBlocks, inputTokens, fullBlocks }: SampledRequest,
-  hitBlocks: number,
-  hitTokens: number,
-): number {
-  switch (metric) {
-    case "token":
-      return hitTokens;
-    case "fullBlock":
-      return Math.min(hitBlocks, fullBlocks);
-    case "requestMeanBlock":
-      return promptBlocks > 0 ? hitBlocks / promptBlocks : 0;
-    case "requestMeanToken":
-      return hitTokens / inputTokens;
-    default:
-      return hitBlocks;
   }
 }

@@ -1,19 +1,7 @@
 import type { RequestResults } from "../../core/replica/replay.ts";
-import type { Metric } from "../output/hit-ratios.ts";
+import { hitsOf, lookupsOf, type SummedMetric } from "../output/request-hits.ts";
 import type { RunSink } from "../run/run-sink.ts";
 import type { SessionGroups } from "./session-groups.ts";
-
-/** The hit ratios that are sums over requests, of which the results of each request are known. */
-export type SummedMetric = Extract<Metric, "block" | "token" | "requestMeanBlock" | "requestMeanToken">;
-
-const terms: Record<SummedMetric, (results: RequestResults, row: number) => [hits: number, lookups: number]> = {
-  block: ({ hitBlocks, promptBlocks }, row) => [hitBlocks[row], promptBlocks[row]],
-  token: ({ hitTokens, inputTokens }, row) => [hitTokens[row], inputTokens[row]],
-  requestMeanBlock: ({ hitBlocks, promptBlocks }, row) => [hitBlocks[row] / Math.max(1, promptBlocks[row]), 1],
-  requestMeanToken: ({ hitTokens, inputTokens }, row) => [hitTokens[row] / Math.max(1, inputTokens[row]), 1],
-};
-
-export const isSummed = (metric: Metric): metric is SummedMetric => metric in terms;
 
 /** Sums up the hits and lookups of a hit ratio by group of sessions, and passes on the results. */
 export class SessionHits implements RunSink {
@@ -21,14 +9,16 @@ export class SessionHits implements RunSink {
   readonly lookups: Float64Array;
   readonly #metric: SummedMetric;
   readonly #groups: SessionGroups;
+  readonly #blockTokens: number;
   readonly #warmup: number;
   readonly #sink: RunSink;
   #requests = 0;
 
   /** `warmup`: leading requests that are not counted. */
-  constructor(metric: SummedMetric, groups: SessionGroups, warmup: number, sink: RunSink) {
+  constructor(metric: SummedMetric, groups: SessionGroups, blockTokens: number, warmup: number, sink: RunSink) {
     this.#metric = metric;
     this.#groups = groups;
+    this.#blockTokens = blockTokens;
     this.#warmup = warmup;
     this.#sink = sink;
     this.hits = new Float64Array(groups.groups);
@@ -36,14 +26,17 @@ export class SessionHits implements RunSink {
   }
 
   addRequests(results: RequestResults): void {
-    const of = terms[this.#metric];
     const { groupOf } = this.#groups;
+    const metric = this.#metric;
+    const size = { promptBlocks: 0, inputTokens: 0, fullBlocks: 0 };
     const first = this.#requests;
     for (let row = Math.max(0, this.#warmup - first); row < results.inputTokens.length; row++) {
       const group = groupOf[first + row];
-      const [hits, lookups] = of(results, row);
-      this.hits[group] += hits;
-      this.lookups[group] += lookups;
+      size.promptBlocks = results.promptBlocks[row];
+      size.inputTokens = results.inputTokens[row];
+      size.fullBlocks = Math.floor(size.inputTokens / this.#blockTokens);
+      this.hits[group] += hitsOf(metric, size, results.hitBlocks[row], results.hitTokens[row]);
+      this.lookups[group] += lookupsOf(metric, size);
     }
     this.#requests = first + results.inputTokens.length;
     this.#sink.addRequests(results);

@@ -2,10 +2,11 @@ import { expect, test } from "vitest";
 import { cacheReport } from "../../../core/cache/report.ts";
 import { CacheReplay } from "../../../core/replica/replay.ts";
 import { readTrace, type Trace } from "../../../core/trace/trace.ts";
+import type { SummedMetric } from "../../../lab/output/request-hits.ts";
 import { inMemory } from "../../../lab/run/block-stream.ts";
 import { discarded } from "../../../lab/run/run-sink.ts";
 import { sessionGroups } from "../../../lab/uncertainty/session-groups.ts";
-import { SessionHits, type SummedMetric } from "../../../lab/uncertainty/session-hits.ts";
+import { SessionHits } from "../../../lab/uncertainty/session-hits.ts";
 import { chatSource } from "../../../traces/generators/chat.ts";
 import { letterTrace } from "../../support/letters.ts";
 import { configOf } from "../../support/replays.ts";
@@ -35,12 +36,12 @@ test("the sessions of generated chats are found from their prompts", async () =>
   expect(Math.abs(inferred.sessions - named.sessions)).toBeLessThan(0.01 * named.sessions);
 });
 
-test.each(["block", "token", "requestMeanBlock", "requestMeanToken"] satisfies SummedMetric[])(
+test.each(["block", "token", "requestMeanBlock", "requestMeanToken", "fullBlock"] satisfies SummedMetric[])(
   "the hits of all sessions ÷ their lookups are the hit ratio %s of the report",
   async (metric) => {
     const trace = await readTrace(chatSource({ requests: 600 }));
     const warmup = 100;
-    const hits = new SessionHits(metric, await groupsOf(trace), warmup, discarded);
+    const hits = new SessionHits(metric, await groupsOf(trace), 16, warmup, discarded);
     const replay = new CacheReplay({ ...configOf(trace, { blocks: 400 }), warmup }, (results) =>
       hits.addRequests(results),
     );
