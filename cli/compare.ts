@@ -15,7 +15,6 @@ import { checkTarget } from "../lab/run/check-target.ts";
 import { defaultParts } from "../lab/run/configuration.ts";
 import type { SimulationLists, SimulationOptions } from "../lab/run/simulation-options.ts";
 import type { Target } from "../lab/run/target.ts";
-import { presetRegistry } from "../policies/registry.ts";
 import { comparisonTable } from "./compare/comparison-table.ts";
 import { differenceTable } from "./compare/difference-table.ts";
 import { servedTable } from "./compare/served-table.ts";
@@ -27,9 +26,11 @@ import {
   commaList,
   parseCapacity,
   parseMetric,
+  parsePresets,
   parseRuleLists,
   path,
   rule,
+  seedsOption,
 } from "./input/options.ts";
 import { addSimulationLists } from "./input/simulation-options.ts";
 import { interruption, withEngine } from "./interrupt.ts";
@@ -47,7 +48,7 @@ interface CompareOptions
   readonly metric?: Metric;
   readonly blockSize?: number;
   readonly warmup: number;
-  readonly seed: number;
+  readonly seed: readonly number[];
   readonly audit?: boolean;
   readonly events?: boolean;
   readonly out?: string;
@@ -62,7 +63,7 @@ Examples:
   kvlab compare trace.jsonl --preset all
   kvlab compare trace.jsonl --preset vllm,sglang --eviction lru,lfu
   kvlab compare trace.jsonl --blocks 1000,10%,50% --metric token
-  kvlab compare trace.jsonl --rule free-order=reverse,forward --json
+  kvlab compare trace.jsonl --rule free-order=reverse,forward --seed 1,2,3
   kvlab compare trace.jsonl --eviction lru,./mine.ts --first-difference
   kvlab compare trace.jsonl --target sim --preset vllm,sglang --rate 2,4,8
   kvlab compare trace.jsonl --target ${defaultBackend.name} --model ./llama --preset vllm,sglang
@@ -74,6 +75,10 @@ with the same other options; lru is run for it if it is not in the list.
 
 Where presets have different block sizes, all get the same capacity in tokens:
 --blocks counts blocks of --block-size tokens (default: the trace's unit or 16).
+
+Combinations that differ only in the order of ties (--rule free-order) or in the
+seed are shown as one row, with the lowest and the highest hit ratio; --json has
+each run.
 
 With --first-difference, the decisions of each combination are compared with
 those of the first one (default eviction: lru; no bounds). Exit code: 0 if all
@@ -113,7 +118,7 @@ export function addCompare(program: Command): void {
         .default(defaultShares, "1%,5%,10%,25%,50%"),
     );
   addTraceOptions(addBlockSize(command));
-  addSimulationLists(addRunOptions(command))
+  addSimulationLists(addRunOptions(command, seedsOption("policies")))
     .addOption(
       new Option(
         "--metric <NAME>",
@@ -133,11 +138,9 @@ export function addCompare(program: Command): void {
 function listOption(flags: string, description: string, initial: string): Option {
   const [name] = flags.split(" ");
   return new Option(flags, `${description} (default: ${initial})`).argParser((text: string) =>
-    name === "--preset" && text === "all" ? allPresets : commaList(name, text),
+    name === "--preset" ? parsePresets(text) : commaList(name, text),
   );
 }
-
-const allPresets = presetRegistry.all.map((preset) => preset.name);
 
 const parseCapacities = (text: string): Capacity[] => commaList("--blocks", text).map(parseCapacity);
 
@@ -148,12 +151,13 @@ async function compare(files: readonly string[], given: CompareOptions, command:
   const progress = new Progress();
   try {
     const control = { progress: progress.follow, note: progress.note, signal: interruption };
-    if (options.target !== "cache") await served(files, { ...withoutDefaultBlocks(options, command), ...control });
+    if (options.target !== "cache")
+      await served(files, { ...withoutDefaultBlocks(options, command), seed: onlySeed(options), ...control });
     else if (options.firstDifference) {
       checkTarget(firstRunOf(options), []);
       refuseUnlimited(options);
       checkNoMetricOptions(command);
-      const { report, input } = await firstDifference(files, { ...options, ...control });
+      const { report, input } = await firstDifference(files, { ...options, seed: onlySeed(options), ...control });
       progress.done();
       print(`${options.json ? JSON.stringify(report, undefined, 2) : differenceTable(input, report)}\n`);
       if (!report.identical) process.exitCode = different;
@@ -193,7 +197,7 @@ async function served(files: readonly string[], options: ServedOptions): Promise
     );
 }
 
-type ServedOptions = Omit<CompareOptions, "blocks"> & ServedComparisonOptions;
+type ServedOptions = Omit<CompareOptions, "blocks" | "seed"> & ServedComparisonOptions;
 
 /** Removes the default of --blocks: the default of a timed run is the memory of its device. */
 function withoutDefaultBlocks(options: CompareOptions, command: Command) {
@@ -203,13 +207,20 @@ function withoutDefaultBlocks(options: CompareOptions, command: Command) {
 }
 
 /** The options of one run: the first value of each list. */
-function firstRunOf({ replicas, router, rate, ...single }: ServedOptions) {
+function firstRunOf({ replicas, router, rate, ...single }: Omit<ServedOptions, "seed">) {
   return {
     ...single,
     ...(replicas && { replicas: replicas[0] }),
     ...(router && { router: router[0] }),
     ...(rate && { rate: rate[0] }),
   };
+}
+
+/** @throws InputError if there are several seeds, which make a band of hit ratios */
+function onlySeed({ seed, target }: Pick<CompareOptions, "seed" | "target">): number {
+  if (seed.length === 1) return seed[0];
+  const why = target === "cache" ? "with --first-difference" : `with --target ${target}`;
+  throw new InputError(`--seed has ${seed.length} values, expected one ${why}`);
 }
 
 function refuseUnlimited({ blocks }: CompareOptions): void {

@@ -10,11 +10,13 @@ import {
   addBlockSize,
   addTraceOptions,
   commaList,
-  parseCapacity,
   parseMetric,
+  parsePresets,
   parseRuleLists,
+  parseSize,
   path,
   rule,
+  seedsOption,
   wholeNumber,
 } from "./input/options.ts";
 import { interruption } from "./interrupt.ts";
@@ -22,14 +24,15 @@ import { print } from "./output/print.ts";
 import { Progress } from "./output/progress.ts";
 
 interface CurveCommandOptions extends TraceReading {
+  readonly preset?: readonly string[];
   readonly index?: readonly string[];
   readonly eviction?: readonly string[];
   readonly rule?: readonly string[];
   readonly blocks?: readonly Exclude<Capacity, "unlimited">[];
   readonly blockSize?: number;
   readonly warmup: number;
-  readonly seed: number;
-  readonly metric: Metric;
+  readonly seed: readonly number[];
+  readonly metric?: Metric;
   readonly bound?: boolean;
   readonly sample?: number;
   readonly threads?: number;
@@ -44,22 +47,31 @@ Examples:
   kvlab curve trace.jsonl --index hash-table,radix-tree --blocks 1000,10000,50%
   kvlab curve trace.jsonl.gz --eviction s3-fifo --sample 10%
   kvlab curve trace.jsonl.gz --out curves
-  kvlab curve trace.jsonl.gz --rule free-order=reverse,forward --json
+  kvlab curve trace.jsonl.gz --preset vllm,sglang
+  kvlab curve trace.jsonl.gz --rule free-order=reverse,forward --seed 1,2,3
 
 lru and lru-deepest in a hash table, a block trie or a radix tree need one pass
 over the trace for all sizes; other combinations are replayed once for each
 size, in parallel. Both give the hit ratios of kvlab replay. docs/curve.md has
-the proof and the rules with which it holds.`;
+the proof and the rules with which it holds.
+
+Curves that differ only in the order of ties (--rule free-order) or in the seed
+are shown as one band; --json has each of them.`;
 
 export function addCurve(program: Command): void {
   const command = program
     .command("curve")
     .description("hit ratio by cache size (miss-ratio curves) in one table")
     .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
-    .option("--index <NAMES>", `prefix indexes, or plug-in files (default: ${defaultParts.index})`, list("--index"))
+    .option("--preset <NAMES>", "presets of real systems (all: every preset)", parsePresets)
+    .option(
+      "--index <NAMES>",
+      `prefix indexes, or plug-in files (default: ${defaultParts.index}, or the preset's)`,
+      list("--index"),
+    )
     .option(
       "--eviction <NAMES>",
-      `eviction policies, or plug-in files (default: ${defaultParts.eviction})`,
+      `eviction policies, or plug-in files (default: ${defaultParts.eviction}, or the preset's)`,
       list("--eviction"),
     )
     .option("--rule <NAME=VALUES>", "values of a reuse rule (repeatable)", rule)
@@ -76,11 +88,12 @@ export function addCurve(program: Command): void {
     .option("--bound", "add the offline bound, which no eviction policy exceeds");
   addTraceOptions(addBlockSize(command))
     .option("--warmup <N>", "leading requests that are served but not measured", wholeNumber("--warmup", 0), 0)
-    .option("--seed <N>", "random seed of policies and of the sample", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
+    .addOption(seedsOption("policies and (the first one) of the sample"))
     .addOption(
-      new Option("--metric <NAME>", `hit ratio of the table: ${metrics.join(", ")}`)
-        .argParser(parseMetric)
-        .default("block"),
+      new Option(
+        "--metric <NAME>",
+        `hit ratio of the table: ${metrics.join(", ")} (default: block; token for presets)`,
+      ).argParser(parseMetric),
     )
     .option(
       "--threads <N>",
@@ -96,12 +109,10 @@ export function addCurve(program: Command): void {
 const list = (option: string) => (text: string) => commaList(option, text);
 
 const sizes = (text: string) =>
-  commaList("--blocks", text)
-    .map(parseCapacity)
-    .map((size) => {
-      if (size !== "unlimited") return size;
-      throw new InputError("--blocks contains unlimited, expected sizes; 100% contains every block of the trace");
-    });
+  commaList("--blocks", text).map((size) => {
+    if (size !== "unlimited") return parseSize(size);
+    throw new InputError("--blocks contains unlimited, expected sizes; 100% contains every block of the trace");
+  });
 
 /** `10%`. */
 function parseShare(text: string): number {

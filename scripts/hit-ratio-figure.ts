@@ -1,13 +1,10 @@
-// Draws docs/hit-ratio.svg: hit ratio against capacity for every policy on the built-in example. `npm run figure`
+// Draws docs/hit-ratio.svg: hit ratio against capacity on the built-in example, with a band over both values of free-order and
+// five seeds. `npm run figure`
 import { writeFileSync } from "node:fs";
 import { format } from "d3-format";
 import { scaleLinear, scaleLog } from "d3-scale";
-import { line } from "d3-shape";
-import { replayTrace } from "../core/replica/replay.ts";
-import { BlockKeys } from "../core/trace/content.ts";
-import { readTrace } from "../core/trace/trace.ts";
-import { allocatorRegistry, evictionRegistry, indexRegistry, schedulerRegistry } from "../policies/registry.ts";
-import { chatSource } from "../traces/generators/chat.ts";
+import { area, line } from "d3-shape";
+import { hitRatioCurves } from "../lab/curve/curves.ts";
 
 const width = 760;
 const height = 400;
@@ -20,36 +17,38 @@ const curves = [
   { name: "random", label: "random", colour: "#8250df", dash: "", at: 14, side: "below" },
 ];
 
-const trace = await readTrace(chatSource());
-const { unitTokens } = trace;
-const blocks = new BlockKeys({ unitTokens, blockTokens: unitTokens }).of(trace);
 const shares = Array.from({ length: 22 }, (_, i) => 0.005 * 200 ** (i / 21));
+const { report } = await hitRatioCurves("example", {
+  blocks: shares.map((share) => ({ share })),
+  eviction: curves.map(({ name }) => name),
+  rules: { "free-order": ["reverse", "forward"] },
+  seed: [1, 2, 3, 4, 5],
+});
+const { distinctBlocks, blockTokens, bands = [] } = report;
 
-function hitRatio(eviction: string, share: number): number {
-  const { counters } = replayTrace(
-    trace,
-    {
-      index: indexRegistry.get("hash-table"),
-      eviction: evictionRegistry.get(eviction),
-      allocator: allocatorRegistry.get("block"),
-      scheduler: schedulerRegistry.get("naive"),
-      blockTokens: unitTokens,
-      blocks: Math.max(1, Math.round(share * blocks.distinct)),
-      rules: {},
-      seed: 1,
-    },
-    blocks,
-  ).cache;
-  return counters.hitBlocks / counters.lookupBlocks;
+/** By share: the mean of the curves of a policy, and the lowest and highest hit ratio. */
+function bandOf(name: string) {
+  const band = bands.find(({ eviction }) => eviction === name)!;
+  return band.points.map(({ low, high }, i) => {
+    const ratios = band.curves.map((curve) => report.curves[curve].points[i].hitRatio.block!);
+    return { share: shares[i], mean: ratios.reduce((sum, ratio) => sum + ratio, 0) / ratios.length, low, high };
+  });
 }
+type Point = ReturnType<typeof bandOf>[number];
 
-const unlimited = hitRatio("unbounded", 1);
+// A cache of all distinct blocks evicts nothing.
+const unlimited = bandOf("lru").at(-1)!.high;
 const x = scaleLog([shares[0], 1], [margin.left, width - margin.right]);
 const y = scaleLinear([0, 0.9], [height - margin.bottom, margin.top]);
 const percent = format(".1~%");
-const path = line<[number, number]>(
-  ([share]) => x(share),
-  ([, ratio]) => y(ratio),
+const path = line<Point>(
+  ({ share }) => x(share),
+  ({ mean }) => y(mean),
+);
+const around = area<Point>(
+  ({ share }) => x(share),
+  ({ low }) => y(low),
+  ({ high }) => y(high),
 );
 
 const parts: string[] = [];
@@ -71,23 +70,27 @@ parts.push(
 parts.push(`<text x="${width - margin.right + 8}" y="${y(unlimited) - 6}" fill="#57606a">unlimited cache</text>`);
 
 for (const { name, label, colour, dash, at, side } of curves) {
-  const points = shares.map((share): [number, number] => [share, hitRatio(name, share)]);
-  parts.push(`<path d="${path(points)}" fill="none" stroke="${colour}" stroke-width="2" stroke-dasharray="${dash}"/>`);
-  const [share, ratio] = points[at];
+  const points = bandOf(name);
+  parts.push(`<path d="${around(points)}" fill="${colour}" fill-opacity="0.35"/>`);
+  parts.push(
+    `<path d="${path(points)}" fill="none" stroke="${colour}" stroke-width="1.5" stroke-dasharray="${dash}"/>`,
+  );
+  const { share, mean } = points[at];
   const place =
     side === "above"
-      ? `x="${x(share) - 8}" y="${y(ratio) - 8}" text-anchor="end"`
-      : `x="${x(share) + 6}" y="${y(ratio) + 16}"`;
+      ? `x="${x(share) - 8}" y="${y(mean) - 8}" text-anchor="end"`
+      : `x="${x(share) + 6}" y="${y(mean) + 16}"`;
   parts.push(`<text ${place} fill="${colour}" font-weight="600">${label}</text>`);
 }
 
-const requests = format(",")(trace.requestCount);
+const requests = format(",")(report.trace.requests);
 const title = `Prefix-cache hit ratio by capacity: ${requests} requests of generated chat`;
 const svg = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif" font-size="13" fill="#24292f" role="img" aria-label="${title}">
 <rect width="${width}" height="${height}" fill="#ffffff"/>
 <text x="${margin.left}" y="24" font-size="15" font-weight="600">${title}</text>
 ${parts.join("\n")}
-<text x="${(margin.left + width - margin.right) / 2}" y="${height - 10}" text-anchor="middle">cache size, share of the trace's ${format(",")(blocks.distinct)} distinct blocks of ${unitTokens} tokens</text>
+<text x="${(margin.left + width - margin.right) / 2}" y="${height - 10}" text-anchor="middle">cache size, share of the trace's ${format(",")(distinctBlocks)} distinct blocks of ${blockTokens} tokens</text>
+<text x="${width - margin.right}" y="${height - margin.bottom - 10}" text-anchor="end" fill="#57606a" font-size="12">bands: both tie orders, five seeds; lines: the mean</text>
 <text transform="translate(18 ${(margin.top + height - margin.bottom) / 2}) rotate(-90)" text-anchor="middle">cached prefix blocks ÷ prompt blocks</text>
 </svg>
 `;

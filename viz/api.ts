@@ -73,6 +73,7 @@ export interface CurvesDetail extends CurvesRow {
   /** The points are estimates, between `low` and `high`. */
   readonly isSampled: boolean;
   readonly curves: readonly {
+    readonly preset?: string | undefined;
     readonly index: string;
     /** `bound` for the offline bound. */
     readonly eviction: string;
@@ -84,6 +85,12 @@ export interface CurvesDetail extends CurvesRow {
       readonly low: number;
       readonly high: number;
     }[];
+  }[];
+  /** Curves that are drawn as one, by their numbers; `rules` are those of all of them. */
+  readonly bands: readonly {
+    readonly curves: readonly number[];
+    readonly over: readonly string[];
+    readonly rules: readonly string[];
   }[];
 }
 

@@ -1,5 +1,8 @@
 import { counted, grouped } from "../../core/counted.ts";
-import type { Comparison, Configuration } from "../../lab/compare/comparison.ts";
+import { rangeOf } from "../../lab/compare/band-document.ts";
+import { commonRules } from "../../lab/compare/bands.ts";
+import type { BandAxis, Comparison, Configuration } from "../../lab/compare/comparison.ts";
+import type { Metric } from "../../lab/output/hit-ratios.ts";
 import { approximate, ratio } from "../../lab/output/numbers.ts";
 import type { RunReport } from "../../lab/output/report.ts";
 import { blocksOf } from "../../lab/run/capacity.ts";
@@ -10,27 +13,35 @@ import { mergedRows } from "./merged-rows.ts";
 
 type Result = Comparison["results"][number];
 
-/** One table: a row for each configuration, a column for each capacity; bounds are below the online policies. */
+/** A row: a configuration, or several that differ only in the order of ties or in the seed. */
+interface Row {
+  readonly results: readonly Result[];
+  readonly over: readonly BandAxis[];
+}
+
+/** One table: a row for each configuration or band, a column for each capacity; bounds are below the online policies. */
 export function comparisonTable(comparison: Comparison): string {
-  const { metric, results, capacities } = comparison;
-  const online = results.filter(({ configuration }) => configuration.kind === "online");
-  const bounds = results.filter(({ configuration }) => configuration.kind !== "online");
-  const value = (run: RunReport) => run.cache.hitRatio[metric];
-  const best = capacities.map((_, i) => Math.max(...online.map(({ runs }) => value(runs[i]))));
-  const largest = largestBounds(online, comparison);
-  const names = nameColumns(results);
-  const cells = ({ configuration: { kind }, runs }: Result) =>
-    capacities.map((_, i) => {
-      const run = runs[kind === "unlimited" ? 0 : i];
-      const shown = value(run);
-      if (kind !== "online" || shown === 0) return `${ratio(shown)} `;
-      if (ratio(shown) === ratio(best[i])) return colors.bold(colors.green(`${ratio(shown)}*`));
-      return isWithinNoise(run) ? colors.green(`${ratio(shown)}≈`) : `${ratio(shown)} `;
-    });
-  const merged = mergedRows(
-    online.map((result) => ({ names: names.of(result), cells: cells(result), key: resultsOf(result) })),
+  const { metric, results, capacities, groups } = comparison;
+  const rows = groups.map(({ members, over }): Row => ({ results: members.map((i) => results[i]), over }));
+  const online = rows.filter((row) => kindOf(row) === "online");
+  const bounds = rows.filter((row) => kindOf(row) !== "online");
+  const best = capacities.map((_, i) => Math.max(...online.map((row) => valuesOf(row, i, metric).high)));
+  const largest = largestBounds(
+    online.flatMap((row) => row.results),
+    comparison,
   );
-  const row = (result: Result) => [...names.of(result), ...cells(result)];
+  const names = nameColumns(rows);
+  const withinNoise = rowsWithinNoise(comparison);
+  const cells = (row: Row) =>
+    capacities.map((_, i) => {
+      const kind = kindOf(row);
+      const { low, high } = valuesOf(row, kind === "unlimited" ? 0 : i, metric);
+      const text = ratio(low) === ratio(high) ? ratio(low) : `${ratio(low)}–${ratio(high)}`;
+      if (kind !== "online" || high === 0) return `${text} `;
+      if (ratio(high) === ratio(best[i])) return colors.bold(colors.green(`${text}*`));
+      return withinNoise(row, i) ? colors.green(`${text}≈`) : `${text} `;
+    });
+  const merged = mergedRows(online.map((row) => ({ names: names.of(row), cells: cells(row), key: resultsOf(row) })));
   const filler = names.headers.slice(1).map(() => "");
   const gaps = gapRows(
     merged.first.map((at) => online[at]),
@@ -41,14 +52,10 @@ export function comparisonTable(comparison: Comparison): string {
       ...header(comparison, names.headers),
       ...merged.rows,
       [],
-      ...bounds.map(row),
+      ...bounds.map((row) => [...names.of(row), ...cells(row)]),
       ...(online.length > 0 ? [["bound", ...filler, ...largest.map((bound) => `${ratio(bound)} `)]] : []),
       ...(gaps.length > 0
-        ? [
-            [],
-            [colors.bold("gap closed"), ...filler],
-            ...gaps.map(([result, shares]) => [...names.of(result), ...shares]),
-          ]
+        ? [[], [colors.bold("gap closed"), ...filler], ...gaps.map(([row, shares]) => [...names.of(row), ...shares])]
         : []),
       ...(online.length > 0
         ? [[], ["best/bound", ...filler, ...best.map((b, i) => `${shareOf(b, largest[i])} `)]]
@@ -68,28 +75,46 @@ export function comparisonTable(comparison: Comparison): string {
   ].join("\n\n");
 }
 
+const kindOf = ({ results }: Row) => results[0].configuration.kind;
+
+const valuesOf = ({ results }: Row, i: number, metric: Metric) =>
+  rangeOf(results.map(({ runs }) => runs[i].cache.hitRatio[metric]));
+
 const isWithinNoise = ({ uncertainty }: RunReport) => uncertainty !== undefined && uncertainty.behindBest.low <= 0;
 
-/** Equal for configurations with the same results at every capacity. */
-const resultsOf = ({ runs }: Result) => JSON.stringify(runs.map(({ cache }) => cache));
+/** Whether a row may be as good as the best one: the interval of a run's difference contains 0, or that of the band. */
+function rowsWithinNoise({ results, bands }: Comparison): (row: Row, i: number) => boolean {
+  const runs = results.flatMap((result) => result.runs);
+  const ofRun = new Map(bands.flatMap((band) => band.runs.map((run) => [runs[run], band])));
+  return ({ results: members }, i) =>
+    members.some(({ runs }) => isWithinNoise(runs[i]) || (ofRun.get(runs[i])?.behindBest?.low ?? 1) <= 0);
+}
+
+/** Equal for rows with the same results at every capacity. */
+const resultsOf = ({ results }: Row) => JSON.stringify(results.map(({ runs }) => runs.map(({ cache }) => cache)));
 
 /** By capacity: the largest bound of all configurations, which none of them can exceed. */
 const largestBounds = (online: readonly Result[], { metric, capacities }: Comparison): readonly number[] =>
   capacities.map((_, i) => Math.max(...online.map(({ runs }) => runs[i].offlineBound!.hitRatio[metric]!)));
 
-/** For each configuration with another eviction policy than lru: the share of the gap that it closes, by capacity. */
-function gapRows(online: readonly Result[], { metric, capacities }: Comparison): [Result, string[]][] {
-  const others = online.filter(({ configuration }) => configuration.parts.eviction !== lru);
-  return others.map((result) => [
-    result,
-    capacities.map((_, i) => gapText(result.runs[i].offlineBound!.gapClosed[metric])),
+/** For each row with another eviction policy than lru: the share of the gap that it closes, by capacity. */
+function gapRows(online: readonly Row[], { metric, capacities }: Comparison): [Row, string[]][] {
+  const others = online.filter(({ results: [{ configuration }] }) => configuration.parts.eviction !== lru);
+  return others.map((row) => [
+    row,
+    capacities.map((_, i) => {
+      const shares = row.results.map(({ runs }) => runs[i].offlineBound!.gapClosed[metric]);
+      const closed = shares.filter((share) => share !== null && share !== undefined);
+      if (closed.length === 0) return "– ";
+      const [low, high] = [Math.min(...closed), Math.max(...closed)].map(gapText);
+      return low === high ? `${low} % ` : `${low} to ${high} % `;
+    }),
   ]);
 }
 
-function gapText(share: number | null | undefined): string {
-  if (share === null || share === undefined) return "– ";
+function gapText(share: number): string {
   const percent = (Math.abs(share) * 100).toFixed(1);
-  return `${share < 0 && Number(percent) > 0 ? "−" : ""}${percent} % `;
+  return `${share < 0 && Number(percent) > 0 ? "−" : ""}${percent}`;
 }
 
 function heading({ input, distinctBlocks, blockTokens, results }: Comparison): string {
@@ -128,34 +153,37 @@ const gibibytes = (bytes: number) => {
   return size >= 100 ? grouped(Math.round(size)) : size.toPrecision(3);
 };
 
-/** A column for each plug-in in which configurations differ; the preset, or else the eviction policy, is the first. */
-function nameColumns(results: readonly Result[]) {
-  const all: [string, (result: Result) => string][] = [
-    ["eviction", ({ configuration }) => configuration.label],
-    ["index", ({ configuration }) => configuration.indexLabel],
-    ["allocator", ({ configuration }) => configuration.parts.allocator.name],
-    ["scheduler", ({ configuration }) => configuration.parts.scheduler.name],
-    ["rules", ({ configuration }) => configuration.ruleTexts.join(" ")],
+/** A column for each plug-in in which rows differ; the preset, or else the eviction policy, is the first. */
+function nameColumns(rows: readonly Row[]) {
+  const named = (of: (configuration: Configuration) => string) => (row: Row) => of(row.results[0].configuration);
+  const all: [string, (row: Row) => string][] = [
+    ["eviction", named(({ label }) => label)],
+    ["index", named(({ indexLabel }) => indexLabel)],
+    ["allocator", named(({ parts }) => parts.allocator.name)],
+    ["scheduler", named(({ parts }) => parts.scheduler.name)],
+    [
+      "rules",
+      ({ results: [{ configuration }], over }) => commonRules({ rules: configuration.ruleTexts }, over).join(" "),
+    ],
   ];
-  const presets = new Set(results.flatMap(({ configuration }) => configuration.parts.preset ?? []));
-  const bounds = results.filter(({ configuration }) => configuration.kind === "offline");
+  const presetOf = ({ results: [{ configuration }] }: Row) => configuration.parts.preset;
+  const presets = new Set(rows.flatMap((row) => presetOf(row) ?? []));
+  const bounds = rows.filter((row) => kindOf(row) === "offline");
   const first: typeof all =
     presets.size === 0
       ? [all[0]]
       : [
-          ["policy", ({ configuration }) => presetName(configuration, bounds.length > 1)],
-          ["block", ({ runs }) => grouped(runs[0].policy.blockTokens)],
+          ["policy", named((configuration) => presetName(configuration, bounds.length > 1))],
+          ["block", ({ results: [{ runs }] }) => grouped(runs[0].policy.blockTokens)],
         ];
   const groups =
-    presets.size === 0
-      ? [results]
-      : [...presets].map((preset) => results.filter(({ configuration }) => configuration.parts.preset === preset));
-  const isDiffering = (name: (result: Result) => string) => groups.some((group) => new Set(group.map(name)).size > 1);
+    presets.size === 0 ? [rows] : [...presets].map((preset) => rows.filter((row) => presetOf(row) === preset));
+  const isDiffering = (name: (row: Row) => string) => groups.some((group) => new Set(group.map(name)).size > 1);
   const others = all.filter((column) => !first.includes(column) && isDiffering(column[1]));
   const columns = [...first, ...others];
   return {
     headers: columns.map(([header]) => header),
-    of: (result: Result) => columns.map(([, name]) => name(result)),
+    of: (row: Row) => columns.map(([, name]) => name(row)),
   };
 }
 
@@ -169,13 +197,14 @@ function presetName({ parts, label, kind, ruleTexts }: Configuration, several: b
 const shareOf = (part: number, whole: number) => (whole === 0 ? "–" : `${((part / whole) * 100).toFixed(1)} %`);
 
 function meaning(
-  { metric, capacities, results, model }: Comparison,
+  { metric, capacities, results, groups, model }: Comparison,
   best: readonly number[],
   bounds: readonly number[],
 ): string {
   const shares = capacities.map((_, i) => best[i] / bounds[i]).filter(Number.isFinite);
   const lines = [
     `Values are the hit ratio "${metric}": ${metric === "token" ? "cached prefix tokens ÷ prompt tokens" : ratioMeanings[metric]}. * marks the best online policy.`,
+    ...bandMeaning(results, groups),
     ...noise(results),
   ];
   lines.push(
@@ -192,6 +221,19 @@ function meaning(
     lines.push(`The best online policy reaches ${least === most ? least : `${least} to ${most}`} of the bound.`);
   }
   return lines.map((line) => wrapped(line, 0)).join("\n");
+}
+
+/** Over what the values of a row are a band. */
+function bandMeaning(results: readonly Result[], groups: Comparison["groups"]): string[] {
+  const over = new Set(groups.flatMap((group) => group.over));
+  if (over.size === 0) return [];
+  const texts = [
+    ...(over.has("free-order") ? ["the orders in which the blocks of one request are evicted (free-order)"] : []),
+    ...(over.has("seed")
+      ? [counted(new Set(results.map(({ configuration }) => configuration.seed)).size, "seed")]
+      : []),
+  ];
+  return [`low–high: the lowest and the highest hit ratio over ${texts.join(" and ")}.`];
 }
 
 /** How the policies that may be as good as the best one were found. */

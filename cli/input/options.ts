@@ -9,6 +9,7 @@ import type { RuleLists } from "../../lab/compare/combinations.ts";
 import { type Metric, metrics } from "../../lab/output/hit-ratios.ts";
 import type { Capacity } from "../../lab/run/capacity.ts";
 import { isEngine, type Target, targets } from "../../lab/run/target.ts";
+import { presetRegistry } from "../../policies/registry.ts";
 import { type TimeUnit, timeUnits } from "../../traces/format.ts";
 
 /** A parser for a whole number. @throws InputError naming the option. */
@@ -36,16 +37,19 @@ export function decimalNumber(option: string) {
 const mostBlocks = 2 ** 31 - 1;
 
 /** `10000`, `10%` or `unlimited`. */
-export function parseCapacity(text: string): Capacity {
-  if (text === "unlimited") return "unlimited";
+export const parseCapacity = (text: string): Capacity =>
+  text === "unlimited" ? text : parseSize(text, `a percentage of the distinct blocks such as 10%, or unlimited`);
+
+/** `10000` or `10%`. */
+export function parseSize(
+  text: string,
+  alternative = "or a percentage of the distinct blocks such as 10%",
+): Exclude<Capacity, "unlimited"> {
   const share = /^(\d+(?:\.\d+)?)%$/.exec(text);
   if (share && Number(share[1]) > 0) return { share: Number(share[1]) / 100 };
   const blocks = Number(text);
   if (/^\d+$/.test(text) && blocks >= 1 && blocks <= mostBlocks) return { blocks };
-  throw new InputError(
-    `--blocks is "${text}", expected a whole number from 1 to ${mostBlocks}, a percentage of the distinct blocks ` +
-      `such as 10%, or unlimited`,
-  );
+  throw new InputError(`--blocks is "${text}", expected a whole number from 1 to ${mostBlocks}, ${alternative}`);
 }
 
 /** The items of a comma-separated list. @throws InputError if one is empty or given twice. */
@@ -56,6 +60,10 @@ export function commaList(option: string, text: string): string[] {
   if (twice !== undefined) throw new InputError(`${option} has "${twice}" twice`);
   return items;
 }
+
+/** Names of presets, or `all`. */
+export const parsePresets = (text: string): readonly string[] =>
+  text === "all" ? presetRegistry.all.map(({ name }) => name) : commaList("--preset", text);
 
 /** `NAME=VALUE`, or `NAME=VALUE,VALUE…`. @throws InputError that lists the known names or values. */
 export function parseRuleOption(text: string): { name: RuleName; values: RuleValue[] } {
@@ -151,8 +159,17 @@ function parseTimeUnit(text: string): TimeUnit {
   throw new InputError(`--time-unit is "${text}", expected ${timeUnitList}`);
 }
 
-/** The options of a run, for replay and compare. */
-export function addRunOptions(command: Command): Command {
+const parseSeed = wholeNumber("--seed", 0, 2 ** 32 - 1);
+const seedOption = new Option("--seed <N>", "random seed of policies").argParser(parseSeed).default(1);
+
+/** `--seed` with several seeds, for `what`. */
+export const seedsOption = (what: string): Option =>
+  new Option("--seed <N,…>", `random seed of ${what}, or several, which are shown as one band`)
+    .argParser((text: string) => commaList("--seed", text).map(parseSeed))
+    .default([1], "1");
+
+/** The options of a run, for replay and compare; the latter has its own `--seed`. */
+export function addRunOptions(command: Command, seed = seedOption): Command {
   return command
     .option("--warmup <N>", "leading requests that are served but not measured", wholeNumber("--warmup", 0), 0)
     .option(
@@ -161,7 +178,7 @@ export function addRunOptions(command: Command): Command {
       parseTarget,
       "cache",
     )
-    .option("--seed <N>", "random seed of policies", wholeNumber("--seed", 0, 2 ** 32 - 1), 1)
+    .addOption(seed)
     .option("--audit", "check all invariants after every step (slow)");
 }
 

@@ -39,9 +39,9 @@ export class References {
     return [...this.#byKey.values()].filter((one) => !configurations.includes(one)).length;
   }
 
-  #keyOf({ parts: { index, allocator, scheduler, rules, preset }, blocksOf }: Configuration): string {
+  #keyOf({ parts: { index, allocator, scheduler, rules, preset }, blocksOf, seed }: Configuration): string {
     const objects = [index, allocator, scheduler, preset, blocksOf].map((part) => part && this.#numberOf(part));
-    return JSON.stringify([objects, rulesFor(index, rules)]);
+    return JSON.stringify([objects, rulesFor(index, rules), seed]);
   }
 
   #numberOf(part: object): number {

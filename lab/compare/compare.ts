@@ -20,9 +20,11 @@ import { tablesIn } from "../run/run-stream.ts";
 import { modelFrom, simulatedDefaults } from "../run/simulation.ts";
 import type { TraceStream } from "../trace-stream.ts";
 import { sessionGroups } from "../uncertainty/session-groups.ts";
+import { bandsOf } from "./band-document.ts";
+import { configurationBands, withSeeds } from "./bands.ts";
 import { boundOf, type FinishedRun, References } from "./bounded-runs.ts";
 import { combinationsAndBounds, type PartLists, referenceParts, SharedBlocks, sizesIn } from "./combinations.ts";
-import { type Comparison, type Configuration, defaultShares } from "./comparison.ts";
+import { type Band, type Comparison, type Configuration, defaultShares } from "./comparison.ts";
 import { PairedDifferences } from "./paired-differences.ts";
 
 /** Every combination of the lists is replayed at every size, and so are its bounds. */
@@ -37,8 +39,8 @@ export interface CompareOptions extends TraceReading, Omit<PartLists, "target">,
   readonly warmup?: number;
   /** Model whose keys and values capacities are shown for in GiB: a name or a config.json; by default llama-3.1-8b. */
   readonly model?: string;
-  /** Random seed of the policies. */
-  readonly seed?: number;
+  /** Random seed of the policies; several are shown as one band. */
+  readonly seed?: number | readonly number[];
   /** Checks every invariant after every step. */
   readonly audit?: boolean;
   /** Keeps the event log of saved runs. */
@@ -50,14 +52,20 @@ export interface CompareOptions extends TraceReading, Omit<PartLists, "target">,
 /** The result of `compare`. */
 export interface ReplayComparison {
   /** The document that `kvlab compare --json` prints: schema compare/1. */
-  readonly report: { readonly schema: "compare/1"; readonly runs: readonly RunReport[] };
+  readonly report: {
+    readonly schema: "compare/1";
+    readonly runs: readonly RunReport[];
+    /** Runs that differ only in the order of ties or in the seed, if there are any. */
+    readonly bands?: readonly Band[];
+  };
   readonly comparison: Comparison;
 }
 
 /** Replays every combination and its bounds at every size. @throws InputError, Interrupted, PolicyError naming a plug-in's file */
 export async function compareReplays(source: TraceChoice, options: CompareOptions = {}): Promise<ReplayComparison> {
-  const { out } = options;
-  const configurations = await combinationsAndBounds(options);
+  const { out, seed = 1 } = options;
+  const seeds = typeof seed === "number" ? [seed] : seed;
+  const configurations = withSeeds(await combinationsAndBounds(options), seeds);
   if (out !== undefined) await checkRunsFolder(out);
   const stream = await streamed(source, options);
   const shared = new SharedBlocks(stream);
@@ -76,7 +84,7 @@ async function compareStream(
   configurations: readonly Configuration[],
   options: CompareOptions,
 ): Promise<ReplayComparison> {
-  const { blocks: sizes = defaultShares, blockSize, warmup = 0, seed = 1, signal } = options;
+  const { blocks: sizes = defaultShares, blockSize, warmup = 0, signal } = options;
   const model = await modelFrom(options.model ?? simulatedDefaults.model);
   const totals = await stream.count(counting(options, `reading ${stream.name}`));
   checkWarmup(warmup, totals.requests);
@@ -90,8 +98,8 @@ async function compareStream(
   const metric = options.metric ?? defaultMetric(configurations.map(presetTokens), configurations);
   const bounds = new OfflineBounds(shared, totals.unitTokens, ["block", "token", metric], signal);
   const references = new References(configurations);
-  const runs = runCount(configurations, sizes.length) + references.others(configurations) * sizes.length;
-  const advance = counting(options, "comparing", totals.requests * runs);
+  const replays = runCount(configurations, sizes.length) + references.others(configurations) * sizes.length;
+  const advance = counting(options, "comparing", totals.requests * replays);
   const finished = new Map<Configuration, Map<Capacity, Promise<RunReport>>>();
   // Differences of ratios with different denominators are not sums over sessions.
   const isPaired = isSummed(metric) && (metric === "token" || new Set(configurations.map(presetTokens)).size === 1);
@@ -117,7 +125,7 @@ async function compareStream(
       ...one.parts,
       blockTokens: presetTokens(one),
       blocks: sizeOf(capacity, presetTokens(one)),
-      seed,
+      seed: one.seed!,
       warmup,
       audit: options.audit ?? false,
       events: options.events ?? false,
@@ -139,17 +147,20 @@ async function compareStream(
     results.push({ configuration, runs });
   }
   differences?.addTo(results, sizes, (one) => references.of(one));
+  const groups = configurationBands(configurations);
+  const bands = bandsOf(results, groups, { capacities: sizes, metric, differences });
   const shownModel = { name: model.name, tokenBytes: cachedTokenBytes(model, model.numberBytes, 1) };
   const comparison = {
     input: stream.label,
     distinctBlocks,
     blockTokens,
-    results,
+    ...{ results, groups, bands },
     capacities: sizes,
     metric,
     model: shownModel,
   };
-  return { report: { schema: "compare/1", runs: results.flatMap((result) => result.runs) }, comparison };
+  const runs = results.flatMap((result) => result.runs);
+  return { report: { schema: "compare/1", runs, ...(bands.length > 0 && { bands }) }, comparison };
 }
 
 /** Runs a configuration, and saves it if `out` is given. */

@@ -19,6 +19,40 @@ export interface Configuration {
   /** A policy that a server can run; one that reads the future; an unlimited cache. */
   readonly kind: "online" | "offline" | "unlimited";
   readonly ruleTexts: readonly string[];
+  /** Random seed of its policies, where several are compared. */
+  readonly seed?: number;
+}
+
+/** What policies leave open: the order in which the blocks of one request are released, and the random seed. */
+export type BandAxis = "free-order" | "seed";
+
+/** Configurations that differ in nothing else; their results are shown as one band. */
+export interface BandGroup {
+  /** Numbers of the configurations, ascending. */
+  readonly members: readonly number[];
+  /** In what they differ; empty for a single member. */
+  readonly over: readonly BandAxis[];
+}
+
+/** Limits of a number. */
+export interface Range {
+  readonly low: number;
+  readonly high: number;
+}
+
+/** Runs at one capacity that differ only in the order of ties or in the seed. */
+export interface Band {
+  /** Numbers of the runs in the document, from 0. */
+  readonly runs: readonly number[];
+  /** In what they differ. */
+  readonly over: readonly BandAxis[];
+  /** Least and largest hit ratio of the runs. */
+  readonly hitRatio: Readonly<Record<Metric, Range>>;
+  /**
+   * Hit ratio of the band with the best online run, minus this one's: the 95 % intervals of the differences between the lowest of
+   * one and the highest of the other, together.
+   */
+  readonly behindBest?: Range;
 }
 
 /** The runs of a comparison by configuration. */
@@ -33,4 +67,8 @@ export interface Comparison {
   readonly model: { readonly name: string; readonly tokenBytes: number };
   /** A run for each capacity; a single one for the unlimited cache. */
   readonly results: readonly { readonly configuration: Configuration; readonly runs: readonly RunReport[] }[];
+  /** Results that are shown as one row. */
+  readonly groups: readonly BandGroup[];
+  /** As in the document. */
+  readonly bands: readonly Band[];
 }

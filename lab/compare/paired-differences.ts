@@ -4,7 +4,7 @@ import type { SummedMetric } from "../output/request-hits.ts";
 import type { Capacity } from "../run/capacity.ts";
 import type { RunConfig } from "../run/configuration.ts";
 import type { RunSink } from "../run/run-sink.ts";
-import { Bootstrap } from "../uncertainty/bootstrap.ts";
+import { Bootstrap, type Interval } from "../uncertainty/bootstrap.ts";
 import type { SessionGroups } from "../uncertainty/session-groups.ts";
 import { SessionHits } from "../uncertainty/session-hits.ts";
 import type { Configuration } from "./comparison.ts";
@@ -15,11 +15,13 @@ const seed = 1;
 export class PairedDifferences {
   readonly #metric: SummedMetric;
   readonly #groups: SessionGroups;
+  readonly #bootstrap: Bootstrap;
   readonly #hits = new Map<Configuration, Map<Capacity, SessionHits>>();
 
   constructor(metric: SummedMetric, groups: SessionGroups) {
     this.#metric = metric;
     this.#groups = groups;
+    this.#bootstrap = new Bootstrap(groups.groups, seed);
   }
 
   /** Counts the results of a run, and passes them on. */
@@ -35,29 +37,29 @@ export class PairedDifferences {
     return hits;
   }
 
+  /** Hit ratio of `a` − that of `b`, two online configurations; undefined if the sessions are too few. */
+  between(a: Configuration, b: Configuration, capacity: Capacity): Interval | undefined {
+    const [one, other] = [a, b].map((configuration) => this.#hits.get(configuration)!.get(capacity)!);
+    return this.#bootstrap.ratio(
+      one.hits.map((hits, g) => hits - other.hits[g]),
+      one.lookups,
+    );
+  }
+
   /** Sets the uncertainty of each online run. `referenceOf`: the configuration with lru. */
   addTo(
     results: readonly { readonly configuration: Configuration; readonly runs: RunReport[] }[],
     capacities: readonly Capacity[],
     referenceOf: (configuration: Configuration) => Configuration | undefined,
   ): void {
-    const bootstrap = new Bootstrap(this.#groups.groups, seed);
     const online = results.filter(({ configuration }) => configuration.kind === "online");
     const { sessions, areInferred: sessionsInferred } = this.#groups;
     capacities.forEach((capacity, i) => {
-      const hitsOf = (one: Configuration) => this.#hits.get(one)!.get(capacity)!;
-      const difference = (a: Configuration, b: Configuration) => {
-        const [one, other] = [hitsOf(a), hitsOf(b)];
-        return bootstrap.ratio(
-          one.hits.map((hits, g) => hits - other.hits[g]),
-          one.lookups,
-        );
-      };
       const value = ({ runs }: (typeof online)[number]) => runs[i].cache.hitRatio[this.#metric];
       const best = online.reduce((most, one) => (value(one) > value(most) ? one : most), online[0]);
       for (const { configuration, runs } of online) {
-        const gainOverLru = difference(configuration, referenceOf(configuration)!);
-        const behindBest = difference(best.configuration, configuration);
+        const gainOverLru = this.between(configuration, referenceOf(configuration)!, capacity);
+        const behindBest = this.between(best.configuration, configuration, capacity);
         if (!gainOverLru || !behindBest) return;
         const uncertainty: Uncertainty = { metric: this.#metric, sessions, sessionsInferred, gainOverLru, behindBest };
         runs[i] = { ...runs[i], uncertainty };

@@ -1,19 +1,36 @@
+import type { BandAxis, Range } from "../compare/comparison.ts";
 import type { Metric, Ratios } from "../output/hit-ratios.ts";
 import type { TraceReport } from "../output/report.ts";
 
 /** Hit ratios by size of the cache. */
 export interface Curve {
+  /** Preset, if presets are compared. */
+  readonly preset?: string;
   readonly index: string;
   /** Name of the eviction policy; `bound` for the offline bound. */
   readonly eviction: string;
   /** Reuse rules that were given, as NAME=VALUE. */
   readonly rules: readonly string[];
+  /** Random seed, if several are compared. */
+  readonly seed?: number;
+  /** Tokens of its blocks, if it is a preset whose blocks have another size than those of the document. */
+  readonly blockTokens?: number;
   /** The hit ratios are those of replays; of a bound: it is the exact optimum of the relaxed problem of docs/bounds.md. */
   readonly exact: boolean;
   /** `one-pass`: all sizes in one pass over the trace or the sample; `replay`: one replay for each size. */
   readonly method: "one-pass" | "replay" | "bound";
   /** In ascending order of size. */
   readonly points: readonly CurvePoint[];
+}
+
+/** Curves that differ only in the order of ties or in the seed, which are shown as one. */
+export interface CurveBand extends Pick<Curve, "preset" | "index" | "eviction" | "rules"> {
+  /** Numbers of the curves in the document, from 0. */
+  readonly curves: readonly number[];
+  /** In what they differ; empty for a single curve. */
+  readonly over: readonly BandAxis[];
+  /** By size: the least and the largest hit ratio by the document's metric; of a sample, with their intervals. */
+  readonly points: readonly ({ readonly blocks: number } & Range)[];
 }
 
 /** The size of a sample. Groups are the requests of a session, and those that share content that is not common to most requests. */
@@ -40,10 +57,13 @@ export interface CurveDocument {
   /** The sample, if the curves are estimated. */
   readonly sample?: SampleReport;
   readonly curves: readonly Curve[];
+  /** All curves in bands, if a band has several. */
+  readonly bands?: readonly CurveBand[];
 }
 
 /** A hit ratio at one size of the cache. */
 export interface CurvePoint {
+  /** In blocks of the document's size. */
   readonly blocks: number;
   /** Hit ratios by the names of a replay's report; of a bound only `block`, `token` and the metric of the document. */
   readonly hitRatio: Ratios;

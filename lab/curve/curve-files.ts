@@ -5,7 +5,8 @@ import { InputError } from "../../core/errors.ts";
 import { makeFolder } from "../../core/make-folder.ts";
 import { writeCurves } from "../output/parquet.ts";
 import { type Chart, type Curve as ChartCurve, chartSvg, mostCurves } from "../traces/plots/chart.ts";
-import type { Curve, CurveDocument, CurvePoint } from "./curve-document.ts";
+import { curveBands } from "./curve-bands.ts";
+import type { CurveBand, CurveDocument } from "./curve-document.ts";
 
 /**
  * Writes `curves.json` (the document), `curves.parquet` (a row for each point) and `curves.svg` to a folder, and replaces those that it
@@ -39,42 +40,51 @@ export async function writeCurveFiles(folder: string, name: string, report: Curv
 
 /** By file: the SVG document. */
 function chartsOf(name: string, report: CurveDocument): [file: string, svg: string][] {
-  const { curves } = report;
-  const count = Math.ceil(curves.length / mostCurves);
+  const bands = curveBands(report);
+  const count = Math.ceil(bands.length / mostCurves);
   return Array.from({ length: count }, (_, i) => {
-    const shown = curves.slice(i * mostCurves, (i + 1) * mostCurves);
-    return [count === 1 ? "curves.svg" : `curves-${i + 1}.svg`, chartSvg(chartOf(name, report, shown))];
+    const shown = bands.slice(i * mostCurves, (i + 1) * mostCurves);
+    return [count === 1 ? "curves.svg" : `curves-${i + 1}.svg`, chartSvg(chartOf(name, report, bands, shown))];
   });
 }
 
+/** A chart of some of the bands; its axes and labels are those of all. */
 function chartOf(
   name: string,
-  { curves: all, metric, distinctBlocks, blockTokens, sample }: CurveDocument,
-  curves: readonly Curve[],
+  { curves, metric, distinctBlocks, blockTokens, sample }: CurveDocument,
+  all: readonly CurveBand[],
+  bands: readonly CurveBand[],
 ): Chart {
-  const ratioOf = ({ hitRatio }: CurvePoint) => hitRatio[metric]!;
-  const sizes = all[0].points.map(({ blocks }) => blocks);
+  const sizes = curves[0].points.map(({ blocks }) => blocks);
   const [least, most] = [sizes[0], sizes[sizes.length - 1]];
-  const highest = Math.max(
-    ...all.flatMap(({ points }) => points.map((point) => (sample ? point.high : ratioOf(point)))),
-  );
+  const highest = Math.max(...all.flatMap(({ points }) => points.map(({ high }) => high)));
   const content = `${counted(distinctBlocks, "distinct block")} of ${grouped(blockTokens)} tokens`;
-  const sampled = sample ? `; estimated from ${counted(sample.requests, "request")}, with intervals of 95 %` : "";
-  const names = [({ index }: Curve) => index, ({ rules }: Curve) => rules.join(" ")];
+  const sampled = sample ? `; from ${counted(sample.requests, "request")}` : "";
+  const over = [...new Set(all.flatMap((band) => band.over))].map((axis) => (axis === "seed" ? "seeds" : axis));
+  const across = over.length > 0 ? ` over ${over.join(" and ")}` : "";
+  const banded = sample ? `; bands: 95 % intervals${across}` : across && `; bands: lowest to highest${across}`;
+  const names = [
+    ({ preset }: CurveBand) => preset,
+    ({ index }: CurveBand) => index,
+    ({ rules }: CurveBand) => rules.join(" "),
+  ];
   const differing = names.filter((of) => new Set(all.map(of)).size > 1);
-  const labelOf = (curve: Curve) => [curve.eviction, ...differing.map((of) => of(curve))].filter(Boolean).join(", ");
+  const labelOf = (band: CurveBand) => [band.eviction, ...differing.map((of) => of(band))].filter(Boolean).join(", ");
+  const meanAt = (members: readonly number[], i: number) =>
+    members.reduce((sum, member) => sum + curves[member].points[i].hitRatio[metric]!, 0) / members.length;
   return {
     title: `Hit ratio by cache size: ${name}`,
-    subtitle: `${content}${sampled}`,
+    subtitle: `${content}${sampled}${banded}`,
     x: { label: "cache size, blocks", scale: "log", domain: [least, most > least ? most : least + 1] },
     y: { label: `hit ratio (${metric})`, scale: "linear", domain: [0, Math.min(1, 1.05 * highest) || 1] },
-    curves: curves.map(
-      (curve): ChartCurve => ({
-        label: labelOf(curve),
+    curves: bands.map((band): ChartCurve => {
+      const hasBand = sample !== undefined || band.over.length > 0;
+      return {
+        label: labelOf(band),
         shape: "line",
-        points: curve.points.map((point) => [point.blocks, ratioOf(point)]),
-        ...(sample && { band: curve.points.map(({ blocks, low, high }) => [blocks, low, high] as const) }),
-      }),
-    ),
+        points: sizes.map((blocks, i) => [blocks, meanAt(band.curves, i)]),
+        ...(hasBand && { band: band.points.map(({ blocks, low, high }) => [blocks, low, high] as const) }),
+      };
+    }),
   };
 }

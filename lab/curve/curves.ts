@@ -1,7 +1,8 @@
 import { assert, InputError } from "../../core/errors.ts";
 import { lookupsOf } from "../bound/offline-bound.ts";
 import { OfflineBounds } from "../bound/offline-bounds.ts";
-import { combinations, type PartLists, SharedBlocks } from "../compare/combinations.ts";
+import { withSeeds } from "../compare/bands.ts";
+import { combinations, type PartLists, referenceParts, SharedBlocks } from "../compare/combinations.ts";
 import type { Configuration } from "../compare/comparison.ts";
 import { type Control, counting, yieldToEvents } from "../control.ts";
 import { streamed, type TraceChoice, type TraceReading } from "../input.ts";
@@ -14,6 +15,7 @@ import { blocksOf, type Capacity } from "../run/capacity.ts";
 import { blockTokensFor, checkMemory } from "../run/configuration.ts";
 import { checkWarmup } from "../run/load.ts";
 import type { TraceStream } from "../trace-stream.ts";
+import { curveBands } from "./curve-bands.ts";
 import type { Curve, CurveDocument, CurvePoint, SampleReport } from "./curve-document.ts";
 import { writeCurveFiles } from "./curve-files.ts";
 import { type CurveSetup, onePassPoints, replayedPoints } from "./points.ts";
@@ -21,16 +23,19 @@ import { type Sample, sampleOf } from "./sample.ts";
 import { stackOrder } from "./stack-algorithm.ts";
 
 /** The curves of `kvlab curve`: one for each combination of the lists. */
-export interface CurveOptions extends TraceReading, Pick<PartLists, "index" | "eviction" | "rules">, Control {
-  /** Sizes of the cache; by default 25 sizes from 0.1 to 100 % of the distinct blocks. */
+export interface CurveOptions
+  extends TraceReading,
+    Pick<PartLists, "preset" | "index" | "eviction" | "rules">,
+    Control {
+  /** Sizes of the cache in blocks of `blockSize` tokens, also for presets with other blocks; by default 25 sizes from 0.1 to 100 % of the distinct blocks. */
   readonly blocks?: readonly Exclude<Capacity, "unlimited">[];
   /** Tokens of a block, a multiple of the trace's unit. */
   readonly blockSize?: number;
   /** Leading requests that are in no metric. */
   readonly warmup?: number;
-  /** Random seed of the policies. */
-  readonly seed?: number;
-  /** The hit ratio of the table, of `low` and of `high`; by default `block`. */
+  /** Random seed of the policies; several are shown as one band. The first one is that of the sample. */
+  readonly seed?: number | readonly number[];
+  /** The hit ratio of the table, of `low` and of `high`; by default `block`, or `token` for presets. */
   readonly metric?: Metric;
   /** Adds the curve of the offline bound for each index and combination of rules. */
   readonly bound?: boolean;
@@ -53,10 +58,13 @@ export interface Curves {
 
 /** Computes hit ratios by size of the cache. @throws InputError, TraceError, PolicyError naming a plug-in's file, Interrupted */
 export async function hitRatioCurves(source: TraceChoice, options: CurveOptions = {}): Promise<Curves> {
-  const { eviction = ["lru"], index, rules, seed = 1, warmup = 0, sample: rate } = options;
+  const { preset, eviction = preset ? undefined : ["lru"], index, rules, warmup = 0, sample: rate } = options;
+  const [seed] = seedsOf(options);
   checkSample(options);
   if (options.out !== undefined) await checkWritable(options.out, options.out);
-  const configurations = await combinations({ index, eviction, rules });
+  const configurations = (await combinations({ preset, index, eviction, rules })).flatMap((one) =>
+    withSeeds([one], isOnePass(one) ? [seed] : seedsOf(options)),
+  );
   const stream = await streamed(source, options);
   let sample: Sample | undefined;
   try {
@@ -69,6 +77,8 @@ export async function hitRatioCurves(source: TraceChoice, options: CurveOptions 
     await stream.close();
   }
 }
+
+const seedsOf = ({ seed = 1 }: CurveOptions): readonly number[] => (typeof seed === "number" ? [seed] : seed);
 
 function checkSample({ sample, bound = false, metric }: CurveOptions): void {
   if (sample === undefined) return;
@@ -86,52 +96,67 @@ async function curvesOf(
   configurations: readonly Configuration[],
   options: CurveOptions,
 ): Promise<Curves> {
-  const { blocks, blockSize, warmup = 0, seed = 1, metric = "block", signal, bound = false } = options;
+  const { preset, blocks, blockSize, warmup = 0, metric = preset ? "token" : "block", signal, bound = false } = options;
   const stream = sample?.stream ?? whole;
   const totals = stream.totals!;
   const share = sample?.tokenShare ?? 1;
   const blockTokens = blockTokensFor(totals, blockSize);
   const shared = new SharedBlocks(stream);
   try {
-    const distinct = (await shared.of(configurations[0].parts, blockTokens)).distinctBlocks;
+    const distinct = (await shared.of(referenceParts(options, configurations), blockTokens)).distinctBlocks;
     assert(distinct !== undefined, "the distinct blocks of a trace were not counted");
     const distinctBlocks = Math.round(distinct / share);
     const sizes = sizesOf(blocks ?? defaultSizes, distinctBlocks);
-    const cacheSizes = sizes.map((size) => Math.max(1, Math.round(size * share)));
-    const [onePass, replayed] = [configurations.filter(isOnePass), configurations.filter((one) => !isOnePass(one))];
-    if (replayed.length > 0) for (const size of cacheSizes) checkMemory(size);
-    const passes = onePass.length + replayed.length * sizes.length;
-    const advance = counting(options, "computing curves", totals.requests * passes);
-    const common = {
+    const replays = configurations.reduce((sum, one) => sum + (isOnePass(one) ? 1 : sizes.length), 0);
+    const setup: CurveSetup = {
       threads: options.threads,
-      blockTokens,
-      sizes,
-      cacheSizes,
-      sample,
+      ...{ blockTokens, sizes, cacheSizes: sizes, sample, metric, signal },
       warmup: sample?.warmup ?? warmup,
-      seed,
-      metric,
-      advance,
-      signal,
+      advance: counting(options, "computing curves", totals.requests * replays),
     };
-    const points = await onePassPoints(onePass, shared, common);
-    for (const [one, found] of await replayedPoints(replayed, shared, common)) points.set(one, found);
+    const tokensOf = ({ blocksOf }: Configuration) => blockTokensFor(totals, blockSize, blocksOf);
+    const points = new Map<Configuration, CurvePoint[]>();
+    const bounds: Curve[] = [];
+    for (const tokens of new Set(configurations.map(tokensOf))) {
+      const cacheSizes = sizes.map((size) =>
+        Math.max(1, Math.floor((Math.round(size * share) * blockTokens) / tokens)),
+      );
+      const same = configurations.filter((one) => tokensOf(one) === tokens);
+      const sized = { ...setup, blockTokens: tokens, cacheSizes };
+      for (const computed of await pointsOf(same, shared, sized)) points.set(...computed);
+      if (bound) bounds.push(...(await boundCurves(same, shared, totals.unitTokens, sized)));
+    }
     const curves = configurations.map((one): Curve => {
       const method = isOnePass(one) ? "one-pass" : "replay";
-      return { ...labelOf(one), exact: sample === undefined, method, points: points.get(one)! };
+      const drawn = method === "replay" && seedsOf(options).length > 1 ? { seed: one.seed! } : {};
+      const other = tokensOf(one) === blockTokens ? {} : { blockTokens: tokensOf(one) };
+      return { ...labelOf(one), ...drawn, ...other, exact: sample === undefined, method, points: points.get(one)! };
     });
-    const bounds = bound ? await boundCurves(configurations, shared, totals.unitTokens, common) : [];
-    const report = {
+    const computed = {
       ...{ schema: "curve/1" as const, kvlab: version, trace: streamReport(whole, whole.totals!) },
-      ...{ blockTokens, distinctBlocks, metric, warmup, seed },
+      ...{ blockTokens, distinctBlocks, metric, warmup, seed: seedsOf(options)[0] },
       ...(sample && { sample: sampleReport(sample, options.sample!, totals.requests) }),
       curves: [...curves, ...bounds],
     };
+    const bands = curveBands(computed);
+    const report = { ...computed, ...(bands.length < computed.curves.length && { bands }) };
     const files = options.out === undefined ? [] : await writeCurveFiles(options.out, whole.name, report, signal);
     return { report, name: whole.name, files };
   } finally {
     shared.close();
   }
+}
+
+/** The points of configurations with blocks of one size. */
+async function pointsOf(
+  configurations: readonly Configuration[],
+  shared: SharedBlocks,
+  setup: CurveSetup,
+): Promise<Map<Configuration, CurvePoint[]>> {
+  const [onePass, replayed] = [configurations.filter(isOnePass), configurations.filter((one) => !isOnePass(one))];
+  if (replayed.length > 0) for (const size of setup.cacheSizes) checkMemory(size);
+  const points = await onePassPoints(onePass, shared, setup);
+  return new Map([...points, ...(await replayedPoints(replayed, shared, setup))]);
 }
 
 const sampleReport = (
@@ -153,7 +178,8 @@ function sizesOf(capacities: NonNullable<CurveOptions["blocks"]>, distinctBlocks
 
 const isOnePass = ({ parts }: Configuration) => stackOrder(parts) !== undefined;
 
-const labelOf = ({ indexLabel, label, ruleTexts }: Configuration) => ({
+const labelOf = ({ parts: { preset }, indexLabel, label, ruleTexts }: Configuration) => ({
+  ...(preset && { preset: preset.name }),
   index: indexLabel,
   eviction: label,
   rules: ruleTexts,
@@ -164,7 +190,7 @@ async function boundCurves(
   configurations: readonly Configuration[],
   shared: SharedBlocks,
   unitTokens: number,
-  { blockTokens, sizes, warmup, metric, signal }: CurveSetup,
+  { blockTokens, sizes, cacheSizes, warmup, metric, signal }: CurveSetup,
 ): Promise<Curve[]> {
   const bounds = new OfflineBounds(shared, unitTokens, ["block", "token", metric], signal);
   const curves = new Map<string, Curve>();
@@ -174,9 +200,9 @@ async function boundCurves(
     if (curves.has(key)) continue;
     const lookups = await lookupsOf(await shared.of(one.parts, blockTokens), blockTokens, warmup);
     const points: CurvePoint[] = [];
-    for (const blocks of sizes) {
+    for (const [i, blocks] of cacheSizes.entries()) {
       const { hitRatio, reached } = await bounds.of({ ...one.parts, blockTokens, blocks, warmup }, lookups);
-      points.push({ blocks, hitRatio, low: reached[metric]!, high: hitRatio[metric]! });
+      points.push({ blocks: sizes[i], hitRatio, low: reached[metric]!, high: hitRatio[metric]! });
       await yieldToEvents(signal);
     }
     const exact = points.every(({ low, high }) => low === high);

@@ -24,7 +24,6 @@ export interface CurveSetup {
   readonly cacheSizes: readonly number[];
   readonly sample: Sample | undefined;
   readonly warmup: number;
-  readonly seed: number;
   readonly metric: Metric;
   /** Most threads of replays; undefined: the processors of the machine, where the replays are long enough. */
   readonly threads: number | undefined;
@@ -78,7 +77,7 @@ export async function replayedPoints(
   shared: SharedBlocks,
   common: CurveSetup,
 ): Promise<Map<Configuration, CurvePoint[]>> {
-  const { blockTokens, cacheSizes, warmup, seed, sample } = common;
+  const { blockTokens, cacheSizes, warmup, sample } = common;
   const points = new Map<Configuration, CurvePoint[]>();
   const inputs = new Map<BlockStream, Configuration[]>();
   for (const one of configurations) {
@@ -86,7 +85,7 @@ export async function replayedPoints(
     inputs.set(input, [...(inputs.get(input) ?? []), one]);
   }
   for (const [input, all] of inputs) {
-    const sizesOf = ({ parts }: Configuration) =>
+    const sizesOf = ({ parts, seed = 1 }: Configuration) =>
       cacheSizes.map((blocks) => ({ parts, blockTokens, blocks, seed, warmup }));
     const options = { ...common, keepsHits: sample !== undefined };
     const replayed = await replaySizes(input, all.flatMap(sizesOf), options);

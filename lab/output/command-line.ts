@@ -73,12 +73,7 @@ function givenArguments(options: SimulationOptions): string[] {
 
 const sloText = (limits: Slo) =>
   Object.entries(limitNames)
-    .flatMap(([name, key]) => {
-      const percentile = limits.percentiles?.[key];
-      return limits[key] === undefined
-        ? []
-        : `${name}=${limits[key]}ms${percentile === undefined ? "" : `:p${percentile}`}`;
-    })
+    .flatMap(([name, key]) => (limits[key] === undefined ? [] : `${name}=${limits[key]}ms`))
     .join(",");
 
 const linkText = ({ bytesPerS, latencyNs }: KvLink) => `${bytesPerS / units["mb"]}MB/s,${latencyNs}ns`;

@@ -188,14 +188,19 @@ export async function writeResidency(file: TableFile, residency: Residency): Pro
 }
 
 /** A row for each point of each curve. Hit ratios that a bound does not have are NaN, and its refused requests −1. */
-export async function writeCurves(file: TableFile, { curves }: CurveDocument): Promise<void> {
+export async function writeCurves(file: TableFile, { curves, seed }: CurveDocument): Promise<void> {
   const rows = curves.flatMap(({ points, ...curve }) => points.map((point) => ({ curve, point })));
   type Row = (typeof rows)[number];
   const column = (of: (row: Row) => number) => Float64Array.from(rows, of);
   await writeTable(file, rows.length, [
+    string("preset", (row) => rows[row].curve.preset ?? ""),
     string("index", (row) => rows[row].curve.index),
     string("eviction", (row) => rows[row].curve.eviction),
     string("rules", (row) => rows[row].curve.rules.join(" ")),
+    int64(
+      "seed",
+      column(({ curve }) => curve.seed ?? seed),
+    ),
     string("method", (row) => rows[row].curve.method),
     boolean("exact", (row) => rows[row].curve.exact),
     int64(

@@ -36,7 +36,7 @@ export async function claimRunDirectory(path: string): Promise<RunDirectory> {
 /** Names of other entries in a folder of runs: temporary directories of other processes, and the folder of live runs. */
 const unfinishedName = /^\.(live|.+\.\d+\.(tmp|old))$/;
 
-/** @throws InputError unless runs can be saved below this path: it is free, empty, or contains only runs. */
+/** @throws InputError unless runs can be saved below this path: it is free, empty, or contains only runs and curves. */
 export async function checkRunsFolder(path: string): Promise<void> {
   const target = await realpath(path).catch(() => resolve(path));
   if (target === process.cwd()) throw new InputError(`${path}: is the current directory, expected one of its own`);
@@ -44,7 +44,7 @@ export async function checkRunsFolder(path: string): Promise<void> {
   for (const name of await readdir(target).catch(() => [])) {
     if (unfinishedName.test(name)) continue;
     const { what } = await inspect(join(target, name));
-    if (what !== "run")
+    if (what !== "run" && !(await hasDocument(join(target, name, "curves.json"), "curve/1")))
       throw new InputError(
         `${path}: has ${name} in it, which is not a run of kvlab; expected a new folder, or one of runs`,
       );
@@ -90,16 +90,16 @@ async function inspect(path: string): Promise<Inspected> {
   if (found.length === 0) return { target, what: "free" };
   const foreign = found.find((entry) => !entry.isFile() || !(runFiles as readonly string[]).includes(entry.name));
   if (foreign) return { target, what: "other", why: `has ${foreign.name} in it` };
-  if (await isRun(join(target, "run.json"))) return { target, what: "run" };
+  if (await hasDocument(join(target, "run.json"), "run/1")) return { target, what: "run" };
   return { target, what: "other", why: "has no run.json of a run" };
 }
 
 /** True if a file is in place of a parent folder, which `checkWritable` reports. */
 const parentIsFile = async (target: string) => !(await lstat(target).catch(() => undefined));
 
-async function isRun(path: string): Promise<boolean> {
+async function hasDocument(path: string, schema: string): Promise<boolean> {
   try {
-    return JSON.parse(await readFile(path, "utf8")).schema === "run/1";
+    return JSON.parse(await readFile(path, "utf8")).schema === schema;
   } catch {
     return false;
   }

@@ -12,13 +12,17 @@ describe.runIf(hasBrowser)("saved curves in a browser", () => {
   beforeAll(async () => {
     const args = ["example", "--limit", "300", "--blocks", "500,2000,4000", "--eviction", "lru,fifo", "--bound"];
     await json(folder, ["curve", ...args, "--out", "runs/saved"]);
+    const orders = ["--rule", "free-order=reverse,forward"];
+    const listed = ["example", "--limit", "300", "--blocks", "500,2000", "--eviction", "lru,mru", ...orders];
+    await json(folder, ["compare", ...listed, "--out", "runs"]);
+    await json(folder, ["curve", ...listed, "--out", "runs/banded"]);
     const { dashboard } = await dashboardOver(join(folder, "runs"), { page: await bundlePage() });
     url = dashboard.url;
   }, 60_000);
 
   test("are drawn with a line for each policy and the definition of the hit ratio that is selected", async () => {
     const page = await visit(url);
-    await page.getByRole("link", { name: "Curves" }).click();
+    await page.goto(`${url}#/curves?id=saved`);
     const figure = page.locator("figure", { hasText: "Hit ratio by cache size" });
     for (const name of ["lru", "fifo", "bound"]) await figure.getByText(name, { exact: true }).waitFor();
     await page.getByLabel("Hit ratio definition").selectOption("fullBlock");
@@ -26,4 +30,16 @@ describe.runIf(hasBrowser)("saved curves in a browser", () => {
     expect(page.url()).toContain("metric=fullBlock");
     expect(await violations(page)).toEqual([]);
   });
+
+  test.each(["curves?id=banded", "compare?metric=block"])(
+    "#/%s has a line and a band for each policy",
+    async (view) => {
+      const page = await visit(`${url}#/${view}`);
+      const figure = page.locator("figure", { hasText: "Hit ratio by cache size" });
+      for (const name of ["lru", "mru"]) await figure.getByText(name, { exact: true }).waitFor();
+      expect(await figure.locator("svg.chart path[fill^='var(--c']").count()).toBe(2);
+      await figure.getByText("lines: the mean").waitFor();
+      expect(await violations(page)).toEqual([]);
+    },
+  );
 });

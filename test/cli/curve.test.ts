@@ -75,7 +75,8 @@ describe("kvlab curve", () => {
     expect(rows).toHaveLength(18);
     const { hitRatio, low, high, refusedRequests } = report.curves[1].points[1];
     expect(rows[3]).toEqual({
-      ...{ index: "hash-table", eviction: "fifo", rules: "", method: "replay", exact: true, blocks: 2000n },
+      ...{ preset: "", index: "hash-table", eviction: "fifo", rules: "", seed: 1n, method: "replay", exact: true },
+      blocks: 2000n,
       ...{ ...hitRatio, low, high, refusedRequests: BigInt(refusedRequests) },
     });
     expect(rows[16]).toMatchObject({ eviction: "bound", requestMeanToken: Number.NaN, refusedRequests: -1n });
@@ -101,13 +102,53 @@ describe("kvlab curve", () => {
       "--blocks",
       "100,50%",
       "--rule",
-      "free-order=reverse,forward",
+      "match-limit=all,l-1",
     ]);
     expect(code).toBe(0);
     expect(stdout).toMatch(/^example \(built-in\): 300 requests/);
-    expect(stdout).toMatch(/free-order=reverse {2}free-order=forward/);
+    expect(stdout).toMatch(/match-limit=all {2}match-limit=l-1/);
     expect(stdout).toMatch(/\n +100 +[\d.]+ % +0\.\d{4} +0\.\d{4}\n/);
     expect(stdout).toMatch(/Caches of up to 100 blocks are smaller than some requests, which they refuse: \d+/);
+  });
+
+  test("the order of ties and the seed make a band, in the table and in the plot; the document has each curve", async () => {
+    const folder = newFolder();
+    const lists = ["--blocks", "500,2000", "--eviction", "lru,random", "--seed", "1,2", "--out", "out"];
+    const { code, stdout } = await kvlab(folder, [...example, ...lists, "--rule", "free-order=reverse,forward"]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/\n +blocks +share +lru +random\n/);
+    expect(stdout).toMatch(/\n +500 +[\d.]+ % +0\.\d{4}–0\.\d{4} +0\.\d{4}–0\.\d{4}\n/);
+    expect(stdout).toContain(
+      "\nlow–high: the lowest and the highest hit ratio over both values of free-order\nand all seeds.\n",
+    );
+    const report = JSON.parse(readFileSync(join(folder, "out/curves.json"), "utf8"));
+    expect(report.curves).toHaveLength(6);
+    expect(report.bands).toMatchObject([
+      { eviction: "lru", rules: [], curves: [0, 3], over: ["free-order"] },
+      { eviction: "random", rules: [], curves: [1, 2, 4, 5], over: ["free-order", "seed"] },
+    ]);
+    const svg = readFileSync(join(folder, "out/curves.svg"), "utf8");
+    expect(svg.match(/<path class="f\d" fill-opacity/g)).toHaveLength(2);
+    expect(svg).toContain("bands: lowest to highest over free-order and seeds");
+  });
+
+  test("presets get the same number of tokens, and their points are those of their replays", async () => {
+    const folder = newFolder();
+    const { curves, blockTokens, metric } = await json(folder, [
+      ...example,
+      "--preset",
+      "vllm,lmdeploy",
+      "--blocks",
+      "800,2000",
+    ]);
+    expect({ blockTokens, metric }).toEqual({ blockTokens: 16, metric: "token" });
+    expect(curves).toMatchObject([{ preset: "vllm" }, { preset: "lmdeploy", blockTokens: 64 }]);
+    for (const { preset, points, blockTokens: tokens = 16 } of curves) {
+      const blocks = Math.floor((800 * 16) / tokens);
+      const options = ["--limit", "300", "--preset", preset, "--blocks", `${blocks}`, "--no-save"];
+      const { cache } = await json(folder, ["replay", ...options]);
+      expect(points[0]).toMatchObject({ blocks: 800, hitRatio: cache.hitRatio });
+    }
   });
 
   test("an estimate from a sample is stated with its interval", async () => {
@@ -125,7 +166,10 @@ describe("kvlab curve", () => {
     [["--sample", "10%", "--bound"], "--bound and --sample exclude each other"],
     [["--sample", "10%", "--metric", "anyResidentBlock"], "--metric anyResidentBlock has no estimate of its error"],
     [["--blocks", "unlimited"], "--blocks contains unlimited, expected sizes"],
-    [["--blocks", "10,0"], '--blocks is "0", expected a whole number from 1'],
+    [["--blocks", "10,0"], '--blocks is "0", expected a whole number from 1 to 2147483647, or a percentage'],
+    [["--seed", "1,x"], '--seed is "x", expected a whole number from 0 to 4294967295'],
+    [["--seed", "1,1"], '--seed has "1" twice'],
+    [["--preset", "vlm"], 'unknown preset "vlm"'],
     [["--eviction", "lrv"], 'unknown eviction policy "lrv"'],
     [["--metric", "blok"], '--metric is "blok", did you mean "block"?'],
     [["--warmup", "300"], "--warmup is 300, the trace has only 300 requests"],

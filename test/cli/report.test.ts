@@ -291,6 +291,23 @@ describe("compare", () => {
     expect(stdout).toContain("≈ marks policies within noise of the best one");
   });
 
+  test("the order of ties and the seed make one row, with the lowest and the highest hit ratio", async () => {
+    const { folder } = smallTrace();
+    const args = ["compare", "--limit", "1000", "--eviction", "lru,random", "--blocks", "200", "--seed", "1,2"];
+    const { stdout, code } = await kvlab(folder, [...args, "--rule", "free-order=reverse,forward"]);
+    expect(code).toBe(0);
+    expect(stdout).toMatch(/^ {2}lru +0\.\d{4}–0\.\d{4}\*$/m);
+    expect(stdout).toMatch(/^ {2}random +0\.\d{4}–0\.\d{4}$/m);
+    expect(stdout).toMatch(/^ {2}random +−\d+\.\d to −\d+\.\d %$/m);
+    expect(stdout).toContain("low–high: the lowest and the highest hit ratio over the orders");
+    const seeds = ["--first-difference", "--target sim"].map((option) =>
+      kvlab(folder, [...args, ...option.split(" ")]),
+    );
+    const [decisions, simulated] = await Promise.all(seeds);
+    expect(decisions.stderr).toBe("kvlab: --seed has 2 values, expected one with --first-difference\n");
+    expect(simulated.stderr).toBe("kvlab: --seed has 2 values, expected one with --target sim\n");
+  });
+
   test("--json has the differences from lru and from the best policy, with their intervals", async () => {
     const { folder } = smallTrace();
     const { runs } = await json(folder, ["compare", "--limit", "1000", "--eviction", "lfu,random", "--blocks", "200"]);

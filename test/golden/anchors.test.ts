@@ -1,6 +1,9 @@
 import { beforeAll, describe, expect, test } from "vitest";
+import { comparisonTable } from "../../cli/compare/comparison-table.ts";
+import { curveTable } from "../../cli/curve/curve-table.ts";
 import type { RuleName, RuleValue } from "../../core/plugins/rules.ts";
 import { readTrace, type Trace } from "../../core/trace/trace.ts";
+import { compareReplays } from "../../lab/compare/compare.ts";
 import { hitRatioCurves } from "../../lab/curve/curves.ts";
 import { openTrace } from "../../traces/open.ts";
 import { hasRecordedTraces, recordedTracePath } from "../support/recordings.ts";
@@ -48,6 +51,19 @@ describe.runIf(hasRecordedTraces)("Mooncake's FAST'25 conversation trace", () =>
     const { curves } = (await hitRatioCurves(input, { blocks, rules: lists(rules) })).report;
     expect(curves[0].method).toBe("one-pass");
     expect(curves[0].points.map(({ hitRatio }) => shown(hitRatio.block!)).join(" ")).toBe(ratios);
+  });
+
+  test("LRU's ratios in both orders are one band, of a comparison and of a curve", async () => {
+    const input = { name: "conversation", files: [], format: "mooncake", trace, inputTokens: 0, outputTokens: 0 };
+    const rules = { "free-order": ["reverse", "forward"] };
+    const options = { blocks: [{ blocks: 10_000 }], eviction: ["lru"], rules };
+    const compared = await compareReplays(input, options);
+    const { low, high } = compared.report.bands![0].hitRatio.block;
+    expect([shown(low), shown(high)]).toEqual([".2112", ".2116"]);
+    expect(comparisonTable(compared.comparison)).toMatch(/^ {2}lru +0\.2112–0\.2116\*$/m);
+    const curves = await hitRatioCurves(input, options);
+    expect(curves.report.bands![0].points).toEqual([{ blocks: 10_000, low, high }]);
+    expect(curveTable(curves)).toMatch(/^ +10,000 +5\.47 % +0\.2112–0\.2116$/m);
   });
 
   test("LRU, first block first, at a share of the 182,790 distinct blocks", () => {

@@ -34,7 +34,6 @@ const clusters = fc.record({
   router: fc.constantFrom(...routerRegistry.all.map(({ name }) => name)),
   loop: fc.constantFrom("open" as const, "closed" as const),
   speed: fc.constantFrom(0.5, 1, 3),
-  concurrency: fc.option(fc.integer({ min: 1, max: 8 }), { nil: undefined }),
 });
 
 const settings = fc.record({
@@ -57,10 +56,10 @@ test.each(schedulerRegistry.all.map(({ name }) => [name]))(
     });
     fc.assert(
       fc.property(workloads(), costs, settings, clusters, rules, (rows, cost, setting, cluster, rules) => {
-        const { loop, speed, concurrency, ...rest } = cluster;
+        const { loop, speed, ...rest } = cluster;
         expectSame(rows, cost, {
           ...{ scheduler, rules, ...setting, ...rest, blocks: blocksOf(setting) },
-          arrivals: { loop: concurrency === undefined ? loop : "open", speed, concurrency },
+          arrivals: { loop, speed },
         });
       }),
       { numRuns: 60 },

@@ -16,6 +16,7 @@ const saved = z.object({
   curves: z
     .array(
       z.object({
+        preset: name.optional(),
         index: name,
         eviction: name,
         rules: z.array(name).max(100),
@@ -32,6 +33,16 @@ const saved = z.object({
       }),
     )
     .max(1000),
+  bands: z
+    .array(
+      z.object({
+        curves: z.array(z.int().nonnegative()).min(1).max(1000),
+        over: z.array(name).max(10),
+        rules: z.array(name).max(100),
+      }),
+    )
+    .max(1000)
+    .optional(),
 });
 
 const mostBytes = 64 * 2 ** 20;
@@ -53,18 +64,34 @@ export async function curvesDetail(runs: Runs, id: string): Promise<CurvesDetail
   const file = await runs.file(id, "curves.json");
   if (!file) throw new Refusal(404, `${JSON.stringify(id.slice(0, 100))} has no curves.json`);
   try {
-    const { trace, blockTokens, distinctBlocks, metric, sample, curves } = await readCurves(file);
+    const { trace, blockTokens, distinctBlocks, metric, sample, curves, bands } = await readCurves(file);
     const row = { id, savedAtMs: file.mtimeMs, trace: traceName(trace.files), requests: trace.requests };
-    return { ...row, blockTokens, distinctBlocks, metric, isSampled: sample !== undefined, curves };
+    return {
+      ...row,
+      blockTokens,
+      distinctBlocks,
+      metric,
+      isSampled: sample !== undefined,
+      curves,
+      bands: bands ?? alone(curves),
+    };
   } catch (error) {
     throw new Refusal(422, `curves.json: ${oneLine(error)}`);
   }
 }
 
+/** Each curve for itself. */
+const alone = (curves: CurvesDetail["curves"]) => curves.map(({ rules }, i) => ({ curves: [i], over: [], rules }));
+
 async function readCurves({ path, size }: Inside): Promise<z.infer<typeof saved>> {
   if (size > mostBytes) throw new Error(`it has ${size} bytes, expected at most ${mostBytes}`);
   const parsed = saved.safeParse(JSON.parse(await readFile(path, "utf8")));
-  if (parsed.success) return parsed.data;
+  if (parsed.success) {
+    const { bands = [], curves } = parsed.data;
+    const missing = bands.flatMap((band) => band.curves).find((number) => number >= curves.length);
+    if (missing === undefined) return parsed.data;
+    throw new Error(`bands: curve ${missing} of ${curves.length}`);
+  }
   const [{ path: field, message }] = parsed.error.issues;
   throw new Error(`${field.join(".") || "document"}: ${message}`);
 }

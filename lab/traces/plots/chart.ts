@@ -44,17 +44,31 @@ const dashes = ["none", "7 3", "2 3", "9 3 2 3", "12 4", "5 2 2 2 2 2", "1 2", "
 /** Height of a row of the legend. */
 const legendRow = 20;
 
-/** Colours for light and dark backgrounds: text, grid, and curves that also differ in their dashes. */
+/** Colours of the curves on a light and on a dark background; curves also differ in their dashes. */
+const colours: readonly (readonly [light: string, dark: string])[] = [
+  ["#0969da", "#58a6ff"],
+  ["#bc4c00", "#f0883e"],
+  ["#8250df", "#bc8cff"],
+  ["#1a7f37", "#56d364"],
+  ["#cf222e", "#ff7b72"],
+  ["#0a7ea4", "#39c5cf"],
+  ["#9a6700", "#d29922"],
+  ["#6e7781", "#8b949e"],
+];
+const classesOf = (background: 0 | 1) =>
+  colours
+    .map((colour, i) => `.c${i} { stroke: ${colour[background]} } .f${i} { fill: ${colour[background]} }`)
+    .join("\n  ");
+
+/** Text, grid and curves on light and dark backgrounds. */
 const style = `
   svg { background: #ffffff } text { fill: #24292f } .muted { fill: #57606a } .ground { fill: #ffffff }
   .grid { stroke: #d8dee4 } .axis { stroke: #57606a }
-  .c0 { stroke: #0969da } .c1 { stroke: #bc4c00 } .c2 { stroke: #8250df } .c3 { stroke: #1a7f37 } .f0 { fill: #0969da }
-  .c4 { stroke: #cf222e } .c5 { stroke: #0a7ea4 } .c6 { stroke: #9a6700 } .c7 { stroke: #6e7781 }
+  ${classesOf(0)}
   @media (prefers-color-scheme: dark) {
     svg { background: #0d1117 } text { fill: #e6edf3 } .muted { fill: #9198a1 } .ground { fill: #0d1117 }
     .grid { stroke: #30363d } .axis { stroke: #9198a1 }
-    .c0 { stroke: #58a6ff } .c1 { stroke: #f0883e } .c2 { stroke: #bc8cff } .c3 { stroke: #56d364 } .f0 { fill: #58a6ff }
-    .c4 { stroke: #ff7b72 } .c5 { stroke: #39c5cf } .c6 { stroke: #d29922 } .c7 { stroke: #8b949e }
+  ${classesOf(1)}
   }`;
 
 /** The chart as an SVG document, readable in light and dark. */
@@ -134,7 +148,7 @@ function bandOf({ band = [] }: Curve, i: number, across: Scale, up: Scale): stri
     .x(([x]) => rounded(across(x)))
     .y0(([, low]) => rounded(up(low)))
     .y1(([, , high]) => rounded(up(high)));
-  return `<path class="c${i}" fill="currentColor" fill-opacity="0.08" stroke-opacity="0.35" d="${drawn(band)}"/>`;
+  return `<path class="f${i}" fill-opacity="0.2" d="${drawn(band)}"/>`;
 }
 
 /** The names of the curves, in rows that are as wide as the chart. */

@@ -3,7 +3,7 @@ import { type Comparison, type ComparisonFigure, colourOf, isBound, rowsByLabel 
 import { approximate, integer, percent, roundPercent } from "../data/format.ts";
 import { barsFigure } from "./bars.ts";
 import { figure, onWidth } from "./figure.ts";
-import { type Line, LineChart } from "./line-chart.ts";
+import { type Line, LineChart, type Point } from "./line-chart.ts";
 
 /** Whether all runs have the same cache size; then bars are shown instead of a curve. */
 export const haveOneSize = ({ rows }: Comparison): boolean =>
@@ -20,7 +20,7 @@ export function hitRatioCurve(metricOf: () => string, signal: AbortSignal): Comp
   });
   onWidth(body, signal, () => chart.draw());
   const show = (comparison: Comparison) => {
-    note(boundsNote(comparison));
+    note([bandNote(comparison), boundsNote(comparison)].filter(Boolean).join(" "));
     chart.update(linesOf(withBounds(comparison), metricOf()));
   };
   return { element, show };
@@ -43,6 +43,14 @@ const withBounds = (comparison: Comparison): Comparison => ({
   bounds: [],
 });
 
+/** Several runs of one policy and size are drawn as a band. */
+function bandNote({ rows, bandLabels }: Comparison): string {
+  const hasBand = [...rowsByLabel(rows, bandLabels).values()].some((group) => bySize(group).length < group.length);
+  return hasBand
+    ? "Bands: lowest to highest of several runs of one size, such as those of several seeds; lines: the mean."
+    : "";
+}
+
 /** Bounds are saved runs: without a comparison on target cache there are none for a trace. */
 function boundsNote(comparison: Comparison): string {
   if (withBounds(comparison).rows.some(isBound)) return "";
@@ -51,25 +59,34 @@ function boundsNote(comparison: Comparison): string {
   return "No saved bounds are valid for all of these runs. kvlab compare on target cache saves bounds.";
 }
 
-function linesOf(comparison: Comparison, metric: string): Line[] {
+function linesOf({ rows: all, bandLabels, ...comparison }: Comparison, metric: string): Line[] {
   const seen = new Set<string>();
   /** Bounds with equal values are drawn once. */
   const isNew = ([, rows]: [string, readonly RunRow[]]) => {
     const line = rows.map((row) => `${row.capacityTokens} ${row.hitRatio[metric]}`).join();
     return !isBound(rows[0]) || (!seen.has(line) && seen.add(line));
   };
-  const shortestFirst = [...rowsByLabel(comparison)].sort(([a], [b]) => a.length - b.length);
+  const shortestFirst = [...rowsByLabel(all, bandLabels)].sort(([a], [b]) => a.length - b.length);
   return shortestFirst.filter(isNew).map(([label, rows]) => ({
     label,
-    colour: colourOf(comparison, rows[0]),
+    colour: colourOf({ ...comparison, rows: all, bandLabels }, rows[0]),
     dashed: isBound(rows[0]),
     isHorizontal: rows[0].blocks === null,
-    points: rows.map((row) => ({
-      x: row.capacityTokens ?? 1,
-      y: row.hitRatio[metric] ?? 0,
-      text: `${percent(row.hitRatio[metric] ?? 0)}\n${sizeText(row)}`,
-    })),
+    points: bySize(rows).map((same): Point => {
+      const values = same.map(({ hitRatio }) => hitRatio[metric] ?? 0);
+      const y = values.reduce((sum, value) => sum + value, 0) / values.length;
+      const [low, high] = [Math.min(...values), Math.max(...values)];
+      const range = same.length === 1 ? "" : `\n${percent(low)} to ${percent(high)}, ${integer(same.length)} runs`;
+      return { x: same[0].capacityTokens ?? 1, y, low, high, text: `${percent(y)}\n${sizeText(same[0])}${range}` };
+    }),
   }));
+}
+
+/** Runs of one band by cache size, in their order. */
+function bySize(rows: readonly RunRow[]): RunRow[][] {
+  const sizes = new Map<number | null, RunRow[]>();
+  for (const row of rows) sizes.set(row.capacityTokens, [...(sizes.get(row.capacityTokens) ?? []), row]);
+  return [...sizes.values()];
 }
 
 const sizeText = ({ capacityTokens, blocks }: RunRow) =>

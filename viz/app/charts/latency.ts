@@ -20,7 +20,14 @@ const short: Readonly<Record<string, string>> = {
 export function latencyFigure({ params, signal }: ViewContext): ComparisonFigure {
   const { element, body, tools, note } = figure("Latencies");
   let metric = params.get("latency") ?? "ttftMs";
-  let shown: Comparison = { rows: [], bounds: [], areBoundsUnchecked: false, labels: new Map(), colours: new Map() };
+  let shown: Comparison = {
+    rows: [],
+    bounds: [],
+    areBoundsUnchecked: false,
+    labels: new Map(),
+    bandLabels: new Map(),
+    colours: new Map(),
+  };
   const responses = new Map<string, Promise<RequestsData>>();
   /** Fetched once per version of a run. */
   const requestsOf = ({ id, savedAtMs }: RunRow) => {

@@ -1,7 +1,7 @@
 import { axisBottom, axisLeft } from "d3-axis";
 import { type ScaleLinear, type ScaleLogarithmic, scaleLinear, scaleLog } from "d3-scale";
 import { type Selection, select } from "d3-selection";
-import { line } from "d3-shape";
+import { area, line } from "d3-shape";
 import "d3-transition";
 import { announce } from "../controls/dom.ts";
 import { placeLabels } from "./label-placement.ts";
@@ -10,6 +10,9 @@ import { drawTooltip, type Group } from "./tooltip.ts";
 export interface Point {
   readonly x: number;
   readonly y: number;
+  /** Limits of the band about the line. */
+  readonly low?: number;
+  readonly high?: number;
   /** Tooltip, lines separated by \n. */
   readonly text: string;
 }
@@ -54,7 +57,7 @@ export class LineChart {
   readonly #svg: Selection<SVGSVGElement, unknown, null, undefined>;
   readonly #host: HTMLElement;
   #options: LineOptions;
-  readonly #layers: Readonly<Record<"x" | "y" | "lines" | "marks" | "labels" | "hover", Group>>;
+  readonly #layers: Readonly<Record<"x" | "y" | "bands" | "lines" | "marks" | "labels" | "hover", Group>>;
   #lines: readonly Line[] = [];
   #scales = { x: (_: number) => 0, y: (_: number) => 0, left: 0, right: 0, top: 0, bottom: 0 };
   #selected = { line: 0, point: 0 };
@@ -66,6 +69,7 @@ export class LineChart {
     this.#layers = {
       x: this.#svg.append("g").attr("class", "axis"),
       y: this.#svg.append("g").attr("class", "axis"),
+      bands: this.#svg.append("g").attr("fill-opacity", 0.18),
       lines: this.#svg.append("g").attr("fill", "none").attr("stroke-width", 2.25),
       marks: this.#svg.append("g"),
       labels: this.#svg.append("g").attr("class", "names"),
@@ -111,7 +115,7 @@ export class LineChart {
     ).range([left, right]);
     const ys = scaleOf(
       y,
-      lines.flatMap(({ points }) => points.map((p) => p.y)),
+      lines.flatMap(({ points }) => points.flatMap(({ y, low = y, high = y }) => [low, y, high])),
     ).range([height - margin.bottom, margin.top]);
     this.#scales = { x: xs, y: ys, left, right, top: margin.top, bottom: height - margin.bottom };
     const summary = lines.map(({ label, points }) => `${label}: ${points.at(-1)?.text ?? ""}`).join("; ");
@@ -119,6 +123,7 @@ export class LineChart {
     this.#svg.attr("aria-label", `${title}. ${summary}. Arrow keys read the points.`);
     this.#drawAxes(xs, ys, isNarrow);
     const durationMs = isAnimated ? 450 : 0;
+    this.#drawBands(durationMs);
     this.#drawLines(durationMs);
     this.#drawMarks(durationMs);
     this.#drawLabels(durationMs, isNarrow);
@@ -172,6 +177,25 @@ export class LineChart {
       .attr("d", ({ isHorizontal, points }) =>
         isHorizontal ? `M${left},${y(points[0].y)}L${right},${y(points[0].y)}` : path(points),
       );
+  }
+
+  /** A band where the points of a line have limits; without them it has no height. */
+  #drawBands(durationMs: number): void {
+    const { x, y } = this.#scales;
+    const drawn = area<Point>(
+      (p) => x(p.x),
+      (p) => y(p.low ?? p.y),
+      (p) => y(p.high ?? p.y),
+    );
+    const banded = this.#lines.filter(({ points }) => points.some(({ low, high }) => low !== high));
+    this.#layers.bands
+      .selectAll<SVGPathElement, Line>("path")
+      .data(banded, ({ label }) => label)
+      .join("path")
+      .attr("fill", ({ colour }) => colour)
+      .transition()
+      .duration(durationMs)
+      .attr("d", ({ points }) => drawn(points));
   }
 
   #drawMarks(durationMs: number): void {

@@ -40,7 +40,7 @@ export function differencesTable(first: Comparison, { params }: ViewContext, met
     // The default is the label with the most runs, LRU first; bounds are last.
     const rank = (group: readonly RunRow[]) =>
       isBound(group[0]) ? 0 : group.length + (group[0].eviction === "lru" ? 0.5 : 0);
-    const groups = [...rowsByLabel(comparison)]
+    const groups = [...rowsByLabel(comparison.rows, comparison.labels)]
       .filter(([, group]) => group.length > 1)
       .sort(([, a], [, b]) => rank(b) - rank(a));
     return [

@@ -9,7 +9,9 @@ export interface Comparison {
   readonly areBoundsUnchecked: boolean;
   /** By run id. Runs of one policy at several sizes share a label. */
   readonly labels: ReadonlyMap<string, string>;
-  /** By label. */
+  /** By run id: the label without the order of ties and the seed; runs that share it are one band. */
+  readonly bandLabels: ReadonlyMap<string, string>;
+  /** By label; runs of one band have one colour. */
   readonly colours: ReadonlyMap<string, string>;
 }
 
@@ -26,7 +28,7 @@ export const isBound = ({ eviction, blocks }: RunRow): boolean => eviction === "
 export const isTimed = ({ requestsPerS }: RunRow): boolean => requestsPerS !== undefined;
 
 /** Runs by their label: those of one policy at several cache sizes. */
-export function rowsByLabel({ rows, labels }: Comparison): Map<string, RunRow[]> {
+export function rowsByLabel(rows: readonly RunRow[], labels: Comparison["labels"]): Map<string, RunRow[]> {
   const groups = new Map<string, RunRow[]>();
   for (const row of rows) {
     const label = labels.get(row.id) ?? row.id;
@@ -51,9 +53,9 @@ export function nameOf(comparison: Comparison, id: string): string {
 }
 
 function namesOf(comparison: Comparison): Map<string, string> {
-  const all = { ...comparison, rows: [...comparison.rows, ...comparison.bounds] };
+  const all = [...comparison.rows, ...comparison.bounds];
   return new Map(
-    [...rowsByLabel(all)].flatMap(([label, group]) => {
+    [...rowsByLabel(all, comparison.labels)].flatMap(([label, group]) => {
       if (group.length === 1) return [[group[0].id, label] as const];
       const differInSize = new Set(group.map(({ blocks }) => blocks)).size === group.length;
       return group.map(

@@ -199,15 +199,19 @@ async function comparisonOf(
   const known = new Map(facts);
   const valid = validBounds(rows, bounds, known);
   const labels = labelsOf([...rows, ...valid], known);
+  const bandLabels = labelsOf([...rows, ...valid], withoutBandAxes(known));
   const sortedBy = (some: readonly RunRow[]) =>
     [...some].sort((a, b) => labels.get(a.id)!.localeCompare(labels.get(b.id)!) || sizeOf(a) - sizeOf(b));
   const sorted = sortedBy(rows);
-  const colours = labelColours(sorted.filter((row) => !isBound(row)).map(({ id }) => labels.get(id)!));
+  const online = sorted.filter((row) => !isBound(row));
+  const bandColours = labelColours(online.map(({ id }) => bandLabels.get(id)!));
+  const colours = new Map(online.map(({ id }) => [labels.get(id)!, bandColours.get(bandLabels.get(id)!)!]));
   return {
     rows: sorted,
     bounds: sortedBy(valid),
     areBoundsUnchecked: areTooMany && bounds.length > 0,
     labels,
+    bandLabels,
     colours,
   };
 }
@@ -251,6 +255,10 @@ function labelsOf(rows: readonly RunRow[], facts: Parameters<typeof runLabels>[1
     ...named(rows.filter(isUnlimited), "unlimited cache"),
   ]);
 }
+
+/** Settings without what policies leave open: the order of ties and the seed. */
+const withoutBandAxes = (facts: Parameters<typeof runLabels>[1]): Parameters<typeof runLabels>[1] =>
+  new Map([...facts].map(([id, { "free-order": _, seed: __, ...others }]) => [id, others]));
 
 /** Whether two runs of one cache size have the same label. */
 const haveSameLabels = (rows: readonly RunRow[], labels: ReadonlyMap<string, string>) =>

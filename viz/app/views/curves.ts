@@ -72,35 +72,44 @@ async function showCurves({ root, params, signal }: ViewContext): Promise<void> 
   );
 }
 
-function noteOf({ distinctBlocks, blockTokens, isSampled }: CurvesDetail): string {
+function noteOf({ distinctBlocks, blockTokens, isSampled, bands }: CurvesDetail): string {
   const content = `${integer(distinctBlocks)} distinct blocks of ${integer(blockTokens)} tokens.`;
-  return isSampled ? `${content} Estimated from a sample; the points have intervals of 95 %.` : content;
+  const over = [...new Set(bands.flatMap((band) => band.over))];
+  const across = over.length > 0 ? ` over ${over.join(" and ")}; lines: the mean` : "";
+  const sampled = isSampled ? ` Estimated from a sample. Bands: 95 % intervals${across}.` : "";
+  const banded = !isSampled && across ? ` Bands: lowest to highest${across}.` : "";
+  return content + sampled + banded;
 }
 
-/** A line for each curve that has the metric; bounds are dashed. */
-function linesOf({ curves, metric: main, isSampled }: CurvesDetail, metric: string): Line[] {
+/** A line for each band whose curves have the metric; bounds are dashed. */
+function linesOf({ curves, bands, metric: main, isSampled }: CurvesDetail, metric: string): Line[] {
+  const drawn = bands.filter(({ curves: [first] }) => curves[first].points.some(({ hitRatio }) => metric in hitRatio));
   const names = [
-    (curve: CurvesDetail["curves"][number]) => curve.index,
-    (curve: CurvesDetail["curves"][number]) => curve.rules.join(" "),
-  ].filter((of) => new Set(curves.map(of)).size > 1);
-  const labels = curves.map((curve) => [curve.eviction, ...names.map((of) => of(curve))].filter(Boolean).join(", "));
-  const colours = labelColours(labels.filter((_, i) => curves[i].eviction !== "bound"));
-  return curves.flatMap(({ eviction, points }, i): Line[] => {
-    const drawn = points.filter(({ hitRatio }) => hitRatio[metric] !== undefined);
-    if (drawn.length === 0) return [];
-    const interval = (low: number, high: number) =>
-      isSampled && metric === main ? `\n${percent(low)} to ${percent(high)}` : "";
-    return [
-      {
-        label: labels[i],
-        colour: colours.get(labels[i]) ?? "var(--bound)",
-        dashed: eviction === "bound",
-        points: drawn.map(({ blocks, hitRatio, low, high }) => ({
-          x: blocks,
-          y: hitRatio[metric],
-          text: `${percent(hitRatio[metric])}\n${integer(blocks)} blocks${interval(low, high)}`,
-        })),
-      },
-    ];
+    ({ curves: [first] }: Band) => curves[first].preset ?? "",
+    ({ curves: [first] }: Band) => curves[first].index,
+    ({ rules }: Band) => rules.join(" "),
+  ].filter((of) => new Set(bands.map(of)).size > 1);
+  const evictionOf = ({ curves: [first] }: Band) => curves[first].eviction;
+  const labelOf = (band: Band) => [evictionOf(band), ...names.map((of) => of(band))].filter(Boolean).join(", ");
+  const colours = labelColours(bands.filter((band) => evictionOf(band) !== "bound").map(labelOf));
+  const hasIntervals = isSampled && metric === main;
+  return drawn.map((band): Line => {
+    const members = band.curves.map((number) => curves[number].points);
+    return {
+      label: labelOf(band),
+      colour: colours.get(labelOf(band)) ?? "var(--bound)",
+      dashed: evictionOf(band) === "bound",
+      points: members[0].map(({ blocks }, i) => {
+        const at = members.map((points) => points[i]);
+        const values = at.map(({ hitRatio }) => hitRatio[metric]);
+        const y = values.reduce((sum, value) => sum + value, 0) / values.length;
+        const limits = hasIntervals ? at.flatMap(({ low, high }) => [low, high]) : values;
+        const [low, high] = [Math.min(...limits), Math.max(...limits)];
+        const range = low === high ? "" : `\n${percent(low)} to ${percent(high)}`;
+        return { x: blocks, y, low, high, text: `${percent(y)}\n${integer(blocks)} blocks${range}` };
+      }),
+    };
   });
 }
+
+type Band = CurvesDetail["bands"][number];
