@@ -1,7 +1,7 @@
 import { type Command, Option } from "commander";
 import { InputError } from "../../core/errors.ts";
 import type { KvLink } from "../../core/serving/disaggregation.ts";
-import type { Slo } from "../../core/serving/metrics.ts";
+import type { Slo, SloMetric } from "../../core/serving/metrics.ts";
 import type { RoundTrips } from "../../core/serving/network.ts";
 import { backendNames } from "../../engine/backends.ts";
 import { limitNames, roundTripNames, units } from "../../lab/output/command-line.ts";
@@ -96,6 +96,11 @@ function addCommonOptions(command: Command): Command {
         loop,
       ),
     )
+    .option(
+      "--concurrency <N>",
+      "requests in flight, instead of recorded arrivals",
+      wholeNumber("--concurrency", 1, 1e6),
+    )
     .option("--speed <N>", "arrive N times as fast as recorded (default: 1)", positive("--speed"))
     .option("--max-output <N>", "raise each request's max output tokens to at least N", wholeNumber("--max-output", 1))
     .addOption(
@@ -103,7 +108,11 @@ function addCommonOptions(command: Command): Command {
         spread,
       ),
     )
-    .option("--slo <LIMITS>", "latency limits, such as ttft=500ms,tpot=50ms,e2e=10s", slo)
+    .option(
+      "--slo <LIMITS>",
+      "latency limits, such as ttft=500ms,tpot=50ms,e2e=10s; ttft=500ms:p99 for the percentile",
+      slo,
+    )
     .optionsGroup(`Real engine (--target ${backendNames.join(" or ")}; --model: folder or random:NAME):`)
     .option("--threads <N>", "threads of the engine's operators (default: all)", wholeNumber("--threads", 1, 1024))
     .addOption(bitsOption())
@@ -218,18 +227,28 @@ function network(text: string): Partial<RoundTrips> {
   return trips;
 }
 
-/** `ttft=500ms,tpot=50ms`. @throws InputError */
-function slo(text: string): Slo {
-  const limits: Partial<Record<(typeof limitNames)[keyof typeof limitNames], number>> = {};
+/** `ttft=500ms,tpot=50ms`; with percentiles `ttft=500ms:p99`. @throws InputError */
+export function slo(text: string): Slo {
+  const limits: Partial<Record<SloMetric, number>> = {};
+  const percentiles: Partial<Record<SloMetric, number>> = {};
   for (const part of text.split(",")) {
-    const [, name, number, unit] = /^ *(\w+) *= *(\d+(?:\.\d+)?(?:e[+-]?\d+)?) *(ms|s) *$/.exec(part) ?? [];
-    if (name === undefined || !Object.hasOwn(limitNames, name))
+    const [limit, percentile, ...more] = part.split(":");
+    const [, name, number, unit] = /^ *(\w+) *= *(\d+(?:\.\d+)?(?:e[+-]?\d+)?) *(ms|s) *$/.exec(limit) ?? [];
+    if (name === undefined || !Object.hasOwn(limitNames, name) || more.length > 0)
       throw new InputError(`--slo has "${part}", expected ttft, tpot or e2e with a time, such as ttft=500ms`);
     const key = limitNames[name as keyof typeof limitNames];
     if (limits[key] !== undefined) throw new InputError(`--slo has ${name} twice`);
     const value = Number(number) * (unit === "s" ? 1000 : 1);
     if (value <= 0) throw new InputError(`--slo has ${name}=${number}${unit}, expected more than 0`);
     limits[key] = value;
+    if (percentile !== undefined) percentiles[key] = percentileOf(percentile, part);
   }
-  return limits;
+  return { ...limits, ...(Object.keys(percentiles).length > 0 && { percentiles }) };
+}
+
+/** `p99`, `p99.9`. @throws InputError */
+function percentileOf(text: string, part: string): number {
+  const value = Number(/^ *p(\d+(?:\.\d+)?) *$/.exec(text)?.[1]);
+  if (value > 0 && value <= 100) return value;
+  throw new InputError(`--slo has "${part}", expected a percentile above p0, up to p100, such as ttft=500ms:p99`);
 }

@@ -62,7 +62,7 @@ function networkRows({ network }: NonNullable<RunReport["simulation"]>): [string
   ];
 }
 
-type Load = Pick<NonNullable<RunReport["simulation"]>, "loop" | "speed" | "spread" | "maxOutput">;
+type Load = Pick<NonNullable<RunReport["simulation"]>, "loop" | "concurrency" | "speed" | "spread" | "maxOutput">;
 
 /** Options of the scheduler, without `async-scheduling` where it has no effect: in a pipeline. */
 const stepRows = ({ schedulerOptions }: RunReport["policy"], stages = 1): [string, string][] => {
@@ -73,9 +73,10 @@ const stepRows = ({ schedulerOptions }: RunReport["policy"], stages = 1): [strin
 };
 
 /** The options by which arrivals differ from the recorded ones. */
-function loadRows({ loop, speed, spread, maxOutput }: Load): [string, string][] {
+function loadRows({ loop, concurrency, speed, spread, maxOutput }: Load): [string, string][] {
   const load = [
-    ...(loop === "closed" ? ["a turn follows the previous output (closed loop)"] : []),
+    ...(concurrency === undefined ? [] : [`${counted(concurrency, "request")} in flight`]),
+    ...(loop === "closed" && concurrency === undefined ? ["a turn follows the previous output (closed loop)"] : []),
     ...(speed === 1 ? [] : [`arrivals ${Number(speed.toPrecision(4))} times as fast as recorded`]),
     ...(spread === "none" ? [] : ["equal arrival times distributed"]),
     ...(maxOutput === 0 ? [] : [`max output tokens at least ${maxOutput}`]),
@@ -166,17 +167,25 @@ function offered({ load }: RunReport): string {
   return `${colors.bold("Load")}\n${aligned(rows, "lrl")}${why === undefined ? "" : `\n  ${colors.yellow(wrapped(note, 2, 2))}`}`;
 }
 
+const objectiveNames = { ttftMs: "TTFT", tpotMs: "TPOT", e2eMs: "latency" } as const;
+
 function objectives({ slo }: RunReport): string[] {
   if (!slo) return [];
   const { ttftMs, tpotMs, e2eMs, attained, goodputRequestsPerS } = slo;
   const limits = Object.entries({ TTFT: ttftMs, TPOT: tpotMs, latency: e2eMs })
     .flatMap(([name, ms]) => (ms === undefined ? [] : `${name} ≤ ${duration(ms)}`))
     .join(", ");
+  const rows = (slo.objectives ?? []).map(({ metric, percentile, limitMs, valueMs, met }) => [
+    `${objectiveNames[metric]} p${percentile}`,
+    valueMs === null ? "unlimited" : duration(valueMs),
+    `of ${duration(limitMs)}`,
+    met ? colors.green("met") : colors.red("not met"),
+  ]);
   return [
     wrapped(
       `${colors.bold("SLO")} ${limits}: met by ${percent(attained)} of requests; goodput ${approximate(goodputRequestsPerS)} requests/s`,
       0,
-    ),
+    ) + (rows.length === 0 ? "" : `\n${aligned(rows, "lrll")}`),
   ];
 }
 

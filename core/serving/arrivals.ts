@@ -97,12 +97,17 @@ export class TraceBatch {
  *
  * `open`: at the recorded times. `closed`: the first turn of a session at its recorded time, every other turn its think time
  * after the turn before it has finished or was refused. `speed` divides recorded times and think times.
+ *
+ * With `concurrency`, recorded times and think times have no effect: that many requests arrive at the beginning, in the order of the
+ * trace, and the next one whenever one has finished or was refused.
  */
 export interface ArrivalOptions {
   readonly loop?: "open" | "closed";
   readonly speed?: number;
   /** The turns of all requests of a closed loop, so that it may begin before all have been fed; by default those that are fed. */
   readonly turns?: Turns | undefined;
+  /** Requests in flight. */
+  readonly concurrency?: number | undefined;
 }
 
 /**
@@ -112,6 +117,7 @@ export interface ArrivalOptions {
 export class Arrivals {
   readonly #closed: boolean;
   readonly #speed: number;
+  readonly #concurrency: number | undefined;
   readonly #keepsContents: boolean;
   readonly #isRemote: boolean;
   readonly #sink: ((outcomes: Outcomes) => void) | undefined;
@@ -122,12 +128,20 @@ export class Arrivals {
   #current = 0;
   #row = 0;
   #fed = 0;
+  /** Whether no request is left that arrives at a recorded time, or in a free place of the concurrency, of those that were fed. */
+  #isExhausted = true;
+  /** With a concurrency: requests that have arrived and not ended, and when a place became free last. */
+  #inFlight = 0;
+  #freeNs: Nanos = 0;
   readonly #turns: Turns;
   /** Whether the turns are those of all requests, of which some may not have been fed. */
   readonly #hasAllTurns: boolean;
   /** Closed loop: all turns that follow arrived or scheduled requests, and the next one, are below this number. */
   #turnsEnd = 0;
-  /** Time of the next request that arrives at a recorded time; infinite if none is left of those that were fed. */
+  /**
+   * Time of the next request that arrives at a recorded time, or in a free place of the concurrency; infinite if none is left of those
+   * that were fed, or no place is free.
+   */
   nextNs: Nanos = Number.POSITIVE_INFINITY;
 
   /**
@@ -136,7 +150,7 @@ export class Arrivals {
    * metrics are kept then.
    */
   constructor(
-    { loop = "open", speed = 1, turns }: ArrivalOptions = {},
+    { loop = "open", speed = 1, turns, concurrency }: ArrivalOptions = {},
     keepsContents = false,
     isRemote = false,
     sink?: (outcomes: Outcomes) => void,
@@ -145,6 +159,7 @@ export class Arrivals {
       throw new InputError(`speed is ${speed}, expected a number above 0`);
     this.#closed = loop === "closed";
     this.#speed = speed;
+    this.#concurrency = concurrency;
     this.#turns = turns ?? new Turns();
     this.#hasAllTurns = turns !== undefined;
     this.#keepsContents = keepsContents;
@@ -152,8 +167,9 @@ export class Arrivals {
     this.#sink = sink;
   }
 
+  /** Whether the end of a request may cause an arrival. */
   get isClosed(): boolean {
-    return this.#closed;
+    return this.#closed || this.#concurrency !== undefined;
   }
   get batches(): readonly TraceBatch[] {
     return this.#batches;
@@ -165,7 +181,7 @@ export class Arrivals {
 
   /** Whether further requests must be fed before time can proceed, unless there are none. */
   get needsMore(): boolean {
-    return this.nextNs === Number.POSITIVE_INFINITY || this.lacksTurns || (this.#closed && !this.#hasAllTurns);
+    return this.#isExhausted || this.lacksTurns || (this.#closed && !this.#hasAllTurns);
   }
 
   /** Closed loop: a turn that follows a request that has arrived, or is the next one, has not been fed. */
@@ -178,13 +194,14 @@ export class Arrivals {
     this.#batches.push(batch);
     this.#fed += trace.requestCount;
     if (this.#closed && !this.#hasAllTurns) this.#turns.add(trace);
-    if (this.nextNs === Number.POSITIVE_INFINITY) this.#findNext();
+    if (this.#isExhausted) this.#findNext();
   }
 
   /** Takes the next request, which arrives at `nextNs`. */
   take(): number {
     const id = this.#batches[this.#current].firstId + this.#row;
     this.#row++;
+    this.#inFlight++;
     this.#findNext();
     return id;
   }
@@ -209,6 +226,8 @@ export class Arrivals {
     const batch = this.batchOf(id);
     batch.ended(this.#keepsContents);
     if (this.#sink && batch.hasEnded) this.#passOn(this.#sink);
+    this.#inFlight--;
+    if (this.#concurrency !== undefined) this.#freePlace(nowNs);
     if (!this.#closed) return;
     for (const turn of this.#turns.after(id)) {
       this.#expectTurnsAfter(turn);
@@ -227,6 +246,11 @@ export class Arrivals {
     }
   }
 
+  #freePlace(nowNs: Nanos): void {
+    this.#freeNs = nowNs;
+    if (!this.#isExhausted) this.nextNs = nowNs;
+  }
+
   #thinkNs(id: number): Nanos {
     const { trace, firstId } = this.batchOf(id);
     return Math.round((trace.optional.thinkNs?.[id - firstId] ?? 0) / this.#speed);
@@ -237,19 +261,27 @@ export class Arrivals {
     this.#turnsEnd = Math.max(this.#turnsEnd, this.#turns.lastAfter(id) + 1);
   }
 
-  /** Moves to the next row that arrives at a recorded time. */
+  /** Moves to the next row that arrives at a recorded time, or in a free place of the concurrency. */
   #findNext(): void {
+    this.#isExhausted = false;
     for (; this.#current < this.#batches.length; this.#current++, this.#row = 0) {
       const batch = this.#batches[this.#current];
       while (this.#closed && this.#row < batch.requestCount && this.#turns.follows(batch.firstId + this.#row))
         this.#row++;
       if (this.#row < batch.requestCount) {
         if (this.#closed) this.#expectTurnsAfter(batch.firstId + this.#row);
-        this.nextNs = Math.round(batch.recordedNs(this.#row) / this.#speed);
+        this.nextNs = this.#nextTimeNs(batch);
         return;
       }
       if (this.#current === this.#batches.length - 1) break;
     }
+    this.#isExhausted = true;
     this.nextNs = Number.POSITIVE_INFINITY;
+  }
+
+  /** When the request of the current row arrives. */
+  #nextTimeNs(batch: TraceBatch): Nanos {
+    if (this.#concurrency === undefined) return Math.round(batch.recordedNs(this.#row) / this.#speed);
+    return this.#inFlight < this.#concurrency ? this.#freeNs : Number.POSITIVE_INFINITY;
   }
 }

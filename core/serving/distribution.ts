@@ -18,11 +18,13 @@ export function distribution(values: Float64Array): Distribution | null {
   return { mean: sum / values.length, p50, p90, p95, p99, max: values[values.length - 1] };
 }
 
-/** Quantile `share` of sorted values, interpolated between ranks. */
+/** Quantile `share` of sorted values, interpolated between ranks; the largest ones may be infinite. */
 export function quantile(sorted: Float64Array, share: number): number {
   const at = share * (sorted.length - 1);
   const below = Math.floor(at);
   const above = Math.min(below + 1, sorted.length - 1);
+  // The difference of infinite values is not a number.
+  if (at === below || sorted[above] === Number.POSITIVE_INFINITY) return sorted[at === below ? below : above];
   return sorted[below] + (sorted[above] - sorted[below]) * (at - below);
 }
 

@@ -1,5 +1,5 @@
 import { CachedCopies } from "./cached-copies.ts";
-import { type Distribution, distribution } from "./distribution.ts";
+import { type Distribution, distribution, quantile } from "./distribution.ts";
 import { measuredRequests, type Served } from "./measured-requests.ts";
 import { type OfferedLoad, offeredLoad } from "./offered-load.ts";
 
@@ -23,11 +23,27 @@ export interface Throughput {
   readonly makespanS: number;
 }
 
+/** Metrics that a service-level objective limits. */
+export const sloMetrics = ["ttftMs", "tpotMs", "e2eMs"] as const;
+export type SloMetric = (typeof sloMetrics)[number];
+
 /** Service-level objectives, in ms; an absent one is always attained. */
 export interface Slo {
   readonly ttftMs?: number | undefined;
   readonly tpotMs?: number | undefined;
   readonly e2eMs?: number | undefined;
+  /** Percentiles that must be within these limits, above 0, up to 100. */
+  readonly percentiles?: Readonly<Partial<Record<SloMetric, number>>> | undefined;
+}
+
+/** A percentile of a metric, and its limit. */
+export interface Objective {
+  readonly metric: SloMetric;
+  readonly percentile: number;
+  readonly limitMs: number;
+  /** Of all requests with the metric, 0 without any; null if it is infinite, because requests were refused. */
+  readonly valueMs: number | null;
+  readonly met: boolean;
 }
 
 /** Share of the requests, refused ones included, that attained every objective, and their rate. */
@@ -36,6 +52,8 @@ export interface SloMetrics extends Slo {
   readonly attained: number;
   /** Requests that attained every objective, per second of the makespan. */
   readonly goodputRequestsPerS: number;
+  /** The limits with a percentile. */
+  readonly objectives?: readonly Objective[];
 }
 
 export interface ReplicaMetrics {
@@ -171,7 +189,29 @@ export class Metrics {
       ...slo,
       attained: requests === 0 ? 0 : attained / requests,
       goodputRequestsPerS: makespanS === 0 ? 0 : attained / makespanS,
+      ...(slo.percentiles && { objectives: this.#objectives(slo) }),
     };
+  }
+
+  #objectives({ percentiles = {}, ...limits }: Slo): Objective[] {
+    return sloMetrics.flatMap((metric) => {
+      const [limitMs, percentile] = [limits[metric], percentiles[metric]];
+      if (limitMs === undefined || percentile === undefined) return [];
+      const sorted = this.#sorted(metric);
+      const value = sorted.length === 0 ? 0 : quantile(sorted, percentile / 100);
+      return [{ metric, percentile, limitMs, valueMs: Number.isFinite(value) ? value : null, met: value <= limitMs }];
+    });
+  }
+
+  /** Infinite for a refused request. */
+  #sorted(metric: SloMetric): Float64Array {
+    const values: number[] = [];
+    for (const { outcomes, row } of this.#rows()) {
+      const times = timesOf(outcomes, row);
+      const value = times ? times[metric] : Number.POSITIVE_INFINITY;
+      if (value !== undefined) values.push(value);
+    }
+    return Float64Array.from(values).sort();
   }
 
   /** `copies` has all prompts; it may be omitted if the arrivals have not released them. */

@@ -73,7 +73,12 @@ function givenArguments(options: SimulationOptions): string[] {
 
 const sloText = (limits: Slo) =>
   Object.entries(limitNames)
-    .flatMap(([name, key]) => (limits[key] === undefined ? [] : `${name}=${limits[key]}ms`))
+    .flatMap(([name, key]) => {
+      const percentile = limits.percentiles?.[key];
+      return limits[key] === undefined
+        ? []
+        : `${name}=${limits[key]}ms${percentile === undefined ? "" : `:p${percentile}`}`;
+    })
     .join(",");
 
 const linkText = ({ bytesPerS, latencyNs }: KvLink) => `${bytesPerS / units["mb"]}MB/s,${latencyNs}ns`;

@@ -25,7 +25,10 @@ const longestName = 100;
 /** The id of a run: the main options, and a hash of all options. Equal configurations over one trace have equal ids. */
 export function runId(input: Pick<Input, "name">, report: Identified): string {
   const { trace, policy, target, seed, warmup, operations, simulation, engine, slo, interrupted } = report;
-  const limits = slo && { ttftMs: slo.ttftMs, tpotMs: slo.tpotMs, e2eMs: slo.e2eMs };
+  const limits = slo && {
+    ...{ ttftMs: slo.ttftMs, tpotMs: slo.tpotMs, e2eMs: slo.e2eMs },
+    ...(slo.percentiles && { percentiles: slo.percentiles }),
+  };
   const limited = { limits: limits ?? undefined };
   const configuration = { trace, policy, target, seed, warmup, operations, simulation, engine, ...limited };
   const hash = createHash("sha256").update(JSON.stringify(configuration)).digest("hex");

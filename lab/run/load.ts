@@ -3,6 +3,7 @@ import { Turns } from "../../core/serving/turns.ts";
 import type { Trace } from "../../core/trace/trace.ts";
 import { spreadArrivals } from "../../traces/spread.ts";
 import type { TraceTotals } from "../trace-stream.ts";
+import type { Simulated } from "./simulated.ts";
 import type { SimulationOptions } from "./simulation-options.ts";
 
 /** Applies `spread`, which distributes equal arrival times, and `maxOutput`, which raises `maxOutputTokens`. */
@@ -23,6 +24,20 @@ export function turnsOf(trace: Trace): Turns {
 export function checkTurns({ hasAny }: Turns): void {
   if (!hasAny) throw new InputError("--loop closed needs sessions of several turns, which this trace does not have");
 }
+
+/** @throws InputError if another option sets when requests arrive */
+export function checkConcurrency(options: SimulationOptions): void {
+  if (options.concurrency === undefined) return;
+  const other = (["loop", "speed", "rate", "spread", "pace"] as const).find((name) => options[name] !== undefined);
+  if (other !== undefined)
+    throw new InputError(`--concurrency and --${other} exclude each other: both set when requests arrive`);
+}
+
+/** The loop of a run in a report: with a concurrency the end of a request causes an arrival, as in a closed loop. */
+export const loopReport = ({ loop, concurrency }: Pick<Simulated, "loop" | "concurrency">) => ({
+  loop: concurrency === undefined ? loop : ("closed" as const),
+  ...(concurrency !== undefined && { concurrency }),
+});
 
 /** Times are whole ns below this number, so that doubles are exact. */
 const longestNs = 2 ** 53;

@@ -7,7 +7,7 @@ import type { EngineBackend, WeightBits } from "../../engine/backend.ts";
 import { defaultBackend } from "../../engine/backends.ts";
 import { type LoadedModel, loadModel } from "../../engine/model/load.ts";
 import type { Capacity } from "./capacity.ts";
-import { arrivalsOf, checkTurns, speedFrom, turnsOf } from "./load.ts";
+import { arrivalsOf, checkConcurrency, checkTurns, loopReport, speedFrom, turnsOf } from "./load.ts";
 import type { OutputLengths, Pace } from "./paces.ts";
 import { defaultSwapSpace, type SimulationOptions } from "./simulation-options.ts";
 import { backendOf } from "./target.ts";
@@ -24,6 +24,8 @@ export interface RealEngine {
   readonly pace: Pace;
   readonly outputLengths: OutputLengths;
   readonly loop: "open" | "closed";
+  /** Requests in flight, instead of recorded arrivals. */
+  readonly concurrency: number | undefined;
   readonly speed: number;
   /** Requests per second, if the speed was derived from it. */
   readonly rate: number | undefined;
@@ -51,6 +53,7 @@ export function engineFrom(
   const model = options.model ?? defaultModel;
   const backend = backendOf(options.target ?? defaultBackend.name);
   const modelOptions = modelOptionsOf(backend, options);
+  checkConcurrency(options);
   if (options.loop === "closed") checkTurns(turnsOf(trace));
   return {
     backend,
@@ -60,6 +63,7 @@ export function engineFrom(
     pace: options.pace ?? "busy",
     outputLengths: options.outputLengths ?? "trace",
     loop: options.loop ?? "open",
+    concurrency: options.concurrency,
     speed: speedFrom(options, arrivalsOf(trace)),
     rate: options.rate,
     spread: options.spread ?? "none",
@@ -92,7 +96,7 @@ export const poolBytesPerToken = ({ backend, loaded: { config } }: RealEngine): 
 
 /** The engine, as in a report. */
 export function describeEngine(engine: RealEngine) {
-  const { backend, model, loaded, threads, bits, pace, outputLengths, loop } = engine;
+  const { backend, model, loaded, threads, bits, pace, outputLengths } = engine;
   const { speed, rate, spread, maxOutput, swapSpace, fold } = engine;
   const { config, parameterCount } = loaded;
   const { architecture, vocabulary } = config;
@@ -106,7 +110,7 @@ export function describeEngine(engine: RealEngine) {
     bits,
     pace,
     answers: outputLengths,
-    loop,
+    ...loopReport(engine),
     speed,
     requestsPerS: rate ?? null,
     spread,

@@ -52,7 +52,7 @@ export async function runEngine(
   engine: RealEngine,
   { keepSteps, observers = [], advance = () => {}, watch, pool, turn, contents, signal }: EngineOptions,
 ): Promise<{ readonly result: ServedResult; readonly wallMs: number }> {
-  const { loaded, pace, loop, speed, slo } = engine;
+  const { loaded, pace, loop, concurrency, speed, slo } = engine;
   const blockCount = checkServable(trace, blocks, config, engine);
   const sent = pace === "none" ? { ...trace, arrivalNs: new Float64Array(trace.requestCount) } : trace;
   const { blockTokens } = config;
@@ -68,7 +68,7 @@ export async function runEngine(
       vocabulary: loaded.config.vocabulary,
       choice: choiceOf(engine),
       hostBlocks: Math.floor(engine.swapSpace / (poolBytesPerToken(engine) * blockTokens)),
-      arrivals: { loop, speed },
+      arrivals: { loop, speed, concurrency },
       observers: [...(steps ? [steps] : []), ...(contents ? [contents] : []), ...observers],
       ...(contents && { onToken: contents.onToken, needsLogits: contents.needsLogits }),
     });

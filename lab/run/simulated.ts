@@ -57,6 +57,8 @@ export interface Simulated {
   readonly loop: "open" | "closed";
   /** In a closed loop, the turns of the whole trace. */
   readonly turns: Turns | undefined;
+  /** Requests in flight, instead of recorded arrivals. */
+  readonly concurrency: number | undefined;
   readonly spread: "none" | "uniform";
   /** Least `maxOutputTokens` of a request. */
   readonly maxOutput: number;

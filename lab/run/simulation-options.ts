@@ -69,6 +69,11 @@ export interface SimulationOptions {
   readonly network?: Partial<RoundTrips>;
   /** `open`: requests arrive as recorded; `closed`: a turn arrives its think time after the previous turn has finished. */
   readonly loop?: "open" | "closed";
+  /**
+   * Requests in flight, instead of recorded arrivals: so many arrive at the beginning, in the order of the trace, and the next one
+   * whenever one has ended.
+   */
+  readonly concurrency?: number | undefined;
   /** Speed-up over the recorded arrivals. */
   readonly speed?: number;
   /** Mean requests per second, instead of `speed`. */
@@ -131,6 +136,7 @@ export const optionNames: Readonly<Record<keyof SimulationOptions, string>> = {
   speculate: "speculate",
   network: "network",
   loop: "loop",
+  concurrency: "concurrency",
   speed: "speed",
   rate: "rate",
   spread: "spread",

@@ -21,7 +21,7 @@ import type { Capacity } from "./capacity.ts";
 import { pluginNamed, type RunConfig } from "./configuration.ts";
 import { costFrom } from "./cost-file.ts";
 import { costNote } from "./cost-note.ts";
-import { arrivalsOf, checkTurns, speedFrom, turnsOf } from "./load.ts";
+import { arrivalsOf, checkConcurrency, checkTurns, loopReport, speedFrom, turnsOf } from "./load.ts";
 import { checkPipelined, expertDevices, type Parallelism, parallelismFrom } from "./parallelism.ts";
 import { disaggregationOf, poolsFrom } from "./pools.ts";
 import { givenProfile, profileFor, profilePrefix, rooflineName, unusedProfileNote } from "./profile-choice.ts";
@@ -66,6 +66,7 @@ export async function simulatedFrom(
     throw new InputError(`--router ${nameOf(options.router)} has no effect with ${one}`);
   if (!isRouted && options.routerOption !== undefined)
     throw new InputError(`--router-option has no effect with ${one}`);
+  checkConcurrency(options);
   if (turns) checkTurns(turns);
   return {
     model,
@@ -86,6 +87,7 @@ export async function simulatedFrom(
     network: options.network && { clientNs: 0, routerNs: 0, ...options.network },
     loop: options.loop ?? "open",
     turns,
+    concurrency: options.concurrency,
     spread: options.spread ?? "none",
     maxOutput: options.maxOutput ?? 0,
     speed: speedFrom(options, arrivals),
@@ -198,7 +200,7 @@ function blocksWithin(bytes: number, tokenBytes: number, blockTokens: number, re
 
 /** The simulator's configuration. @throws InputError if an option or the cost file is invalid. */
 export async function simulationConfig(config: RunConfig, simulated: Simulated): Promise<SimulationConfig> {
-  const { replicas, router, network, loop, turns, speed, kvBytesPerToken, swapSpace } = simulated;
+  const { replicas, router, network, loop, turns, concurrency, speed, kvBytesPerToken, swapSpace } = simulated;
   const { blockTokens, seed } = config;
   checkPipelined(config.scheduler, simulated.pipelineParallel);
   const disaggregation = disaggregationOf(simulated, blockTokens, seed);
@@ -215,7 +217,7 @@ export async function simulationConfig(config: RunConfig, simulated: Simulated):
       draft: draftCostOf(simulated.speculation.draft, simulated, blockTokens),
     }),
     network,
-    arrivals: { loop, turns, speed },
+    arrivals: { loop, turns, speed, concurrency },
     hostBlocks: Math.floor(swapSpace / (kvBytesPerToken * blockTokens)),
   };
 }
@@ -272,8 +274,7 @@ function draftCostOf(draft: number | ModelShape, { hardware, efficiency }: Simul
 /** The simulated system, as in a report. */
 export function describe(simulated: Simulated) {
   const { model, hardware, tensorParallel, efficiency, cost, profile, replicas, router } = simulated;
-  const { dataParallel, expertParallel, disaggregation, speculation, network, loop, speed, spread, maxOutput } =
-    simulated;
+  const { dataParallel, expertParallel, disaggregation, speculation, network, speed, spread, maxOutput } = simulated;
   return {
     model: model.name,
     gpu: hardware.name,
@@ -291,7 +292,7 @@ export function describe(simulated: Simulated) {
     replicas,
     router: replicas === 1 ? null : router.router.name,
     routerOptions: replicas === 1 ? null : optionsOf("router", router.router, router.routerOptions),
-    loop,
+    ...loopReport(simulated),
     speed,
     requestsPerS: simulated.rate ?? null,
     spread,

@@ -108,12 +108,12 @@ export async function verifyDecisions(
       : { result: await serveObserved() };
   const steps = result.steps!;
   const outputTokens = simulatedLengths(trace, result.requests);
-  const { loop, speed, pace } = engine;
+  const { loop, concurrency, speed, pace } = engine;
   const arrivalNs = pace === "none" ? new Float64Array(trace.requestCount) : trace.arrivalNs;
   const sent = { ...trace, arrivalNs, outputTokens };
   const simulation = {
     ...config,
-    arrivals: { loop, speed },
+    arrivals: { loop, speed, concurrency },
     hostBlocks: Math.floor(engine.swapSpace / (poolBytesPerToken(engine) * config.blockTokens)),
   };
   const simulator = await decisionsWith(steps, sent, blocks, { ...simulation, ...beforeOf(before) }, signal);

@@ -151,8 +151,20 @@ describe("invalid options of a simulation are refused in one line, and no file i
     ["--slo ttft=-5ms", /^--slo has "ttft=-5ms", expected ttft, tpot or e2e with a time/],
     ["--slo ttf=5ms", /^--slo has "ttf=5ms", expected ttft, tpot or e2e with a time/],
     ["--slo ttft=5ms,ttft=6ms", "--slo has ttft twice"],
+    [
+      "--slo ttft=5ms:p0",
+      '--slo has "ttft=5ms:p0", expected a percentile above p0, up to p100, such as ttft=500ms:p99',
+    ],
+    ["--slo ttft=5ms:p101", /^--slo has "ttft=5ms:p101", expected a percentile/],
+    ["--slo ttft=5ms:99", /^--slo has "ttft=5ms:99", expected a percentile/],
+    ["--slo ttft=5ms:p9:p9", /^--slo has "ttft=5ms:p9:p9", expected ttft, tpot or e2e with a time/],
     // Traces.
     ["once.jsonl --rate 5", "--rate needs arrival times that differ; all requests of this trace arrive at once"],
+    ["once.jsonl --concurrency 0", /^--concurrency is "0", expected a whole number from 1 to 1000000$/],
+    [
+      "once.jsonl --concurrency 4 --rate 2",
+      /^--concurrency and --rate exclude each other: both set when requests arrive$/,
+    ],
     ["once.jsonl --loop closed", /^--loop closed needs sessions of several turns, which this trace does not have$/],
     ["think.jsonl --loop closed", /^think\.jsonl:2: think_ns is -5, expected an integer of nanoseconds, 0 or more$/],
     // Outputs.

@@ -342,6 +342,20 @@ test("with --loop closed a turn arrives its think time after the end of the prev
   expect(of(rows, "arrivalNs")).toEqual([0, rows[0]["finishedNs"] + 1e9, 10_000_000]);
 });
 
+test("with --concurrency a request arrives when one has ended, in simulation, comparison and engine", async () => {
+  const folder = newFolder();
+  const load = ["example", "--limit", "60", "--concurrency", "8"];
+  const report = await json(folder, ["replay", ...load, "--target", "sim", "--out", "run"]);
+  expect(report.simulation).toMatchObject({ loop: "closed", concurrency: 8 });
+  const rows = await table(join(folder, "run/requests.parquet"));
+  const ends = [...of(rows, "finishedNs")].sort((a, b) => a - b);
+  expect(of(rows, "arrivalNs")).toEqual(ends.map((_, id) => (id < 8 ? 0 : ends[id - 8])));
+  const compared = await json(folder, ["compare", ...load, "--target", "sim", "--eviction", "lru"]);
+  expect(compared.runs[0].latency).toEqual(report.latency);
+  const verified = await json(folder, ["verify", "example", "--limit", "20", "--concurrency", "3", "--blocks", "400"]);
+  expect(verified.identical).toBe(true);
+});
+
 test("summaries fit 80 columns, tables are aligned, and neither has undefined values", async () => {
   const folder = newFolder();
   const load = "--target sim --limit 120 --speed 20 --blocks 200 --no-save --slo ttft=1s,tpot=20ms,e2e=10s";

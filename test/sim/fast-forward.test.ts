@@ -34,6 +34,7 @@ const clusters = fc.record({
   router: fc.constantFrom(...routerRegistry.all.map(({ name }) => name)),
   loop: fc.constantFrom("open" as const, "closed" as const),
   speed: fc.constantFrom(0.5, 1, 3),
+  concurrency: fc.option(fc.integer({ min: 1, max: 8 }), { nil: undefined }),
 });
 
 const settings = fc.record({
@@ -56,10 +57,10 @@ test.each(schedulerRegistry.all.map(({ name }) => [name]))(
     });
     fc.assert(
       fc.property(workloads(), costs, settings, clusters, rules, (rows, cost, setting, cluster, rules) => {
-        const { loop, speed, ...rest } = cluster;
+        const { loop, speed, concurrency, ...rest } = cluster;
         expectSame(rows, cost, {
           ...{ scheduler, rules, ...setting, ...rest, blocks: blocksOf(setting) },
-          arrivals: { loop, speed },
+          arrivals: { loop: concurrency === undefined ? loop : "open", speed, concurrency },
         });
       }),
       { numRuns: 60 },

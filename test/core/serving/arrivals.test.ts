@@ -198,3 +198,19 @@ test("invalid arrivals are refused with one line", () => {
   ];
   for (const [run, message] of cases) expect(run).toThrow(new InputError(message));
 });
+
+test("with a concurrency, the next request arrives when one has finished or was refused", () => {
+  const concurrencies = fc.integer({ min: 1, max: 12 });
+  fc.assert(
+    fc.property(workloads(), concurrencies, costs, clusters, (rows, concurrency, cost, cluster) => {
+      const own: OwnSimulation = { ...cluster, cost: linearCost(cost), arrivals: { concurrency } };
+      const simulation = simulated(rows, own);
+      const arrivals = outcome(simulation, "arrivalNs");
+      const ends = [...outcome(simulation, "finishedNs")].sort((a, b) => a - b);
+      // Requests arrive in the order of the trace, each at the earliest end that leaves a place for it.
+      expect(arrivals).toEqual(rows.map((_, id) => (id < concurrency ? 0 : ends[id - concurrency])));
+      expect(everythingOf(simulatedInBatches(rows, 3, own))).toEqual(everythingOf(simulation));
+    }),
+    { numRuns: 200 },
+  );
+});
