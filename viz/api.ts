@@ -6,8 +6,19 @@
 /** GET /api/runs → the newest first. */
 export interface RunList {
   readonly schema: "runs/1";
-  readonly runs: readonly (RunRow | BrokenRun)[];
+  readonly runs: readonly (ListedRun | BrokenRun)[];
+  /** The folder of the runs, and whether it exists. */
+  readonly folder: { readonly path: string; readonly exists: boolean };
+  /** The settings that `ListedRun.settings` has numbers of. */
+  readonly settings: readonly (readonly [name: string, value: Setting])[];
 }
+
+/** A run of the list; its settings are indices of `RunList.settings`. */
+export interface ListedRun extends Omit<RunRow, "settings"> {
+  readonly settings: readonly number[];
+}
+
+export type Setting = string | number | boolean;
 
 /** The summary of a saved run in the list. */
 export interface RunRow {
@@ -32,13 +43,28 @@ export interface RunRow {
   readonly hitRatio: Readonly<Record<string, number>>;
   /** By definition: the share of the gap between lru and the proven bound that is closed; null if there is none. Only in comparisons. */
   readonly gapClosed?: Readonly<Record<string, number | null>>;
+  readonly hitTokens: number;
+  readonly lookupTokens: number;
   /** Refused requests, if there are any. */
   readonly refused?: number;
-  /** Only for runs with a clock. */
+  /** Only for runs with a clock, as all below. */
   readonly requestsPerS?: number;
+  readonly outputTokensPerS?: number;
+  readonly offeredRequestsPerS?: number;
   readonly ttftMsP50?: number;
   readonly ttftMsP99?: number;
+  readonly tpotMsP50?: number;
+  readonly tpotMsP99?: number;
   readonly latencyMsP50?: number;
+  /** Requests per second that meet the SLO, and their share of all requests; only with an SLO. */
+  readonly goodputRequestsPerS?: number;
+  readonly sloAttained?: number;
+  /** Mean over replicas of the share of time with a batch. */
+  readonly utilisation?: number;
+  /** What limits the throughput: `load`, if all requests are served as they arrive. */
+  readonly limitedBy?: string;
+  /** Settings of the report by name: rules, seed, model, GPU, rate, router and so on. */
+  readonly settings: Readonly<Record<string, Setting>>;
   /** The run was interrupted. */
   readonly interrupted?: true;
 }
@@ -352,7 +378,7 @@ export interface LiveList {
   readonly live: readonly (LiveRow | BrokenRun)[];
 }
 
-/** GET /api/live/:id → a running program and its state; 404 when it has ended. */
+/** GET /api/live/:id → a running program and its state; 404 when it has ended. DELETE removes the files of a killed one. */
 export interface LiveRow {
   readonly id: string;
   /** Its process id. */

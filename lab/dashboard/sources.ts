@@ -13,13 +13,14 @@ import {
 } from "../../policies/registry.ts";
 import { hardwareNames } from "../../sim/cost/hardware.ts";
 import { modelNames } from "../../sim/cost/models.ts";
+import { openTrace } from "../../traces/open.ts";
 import type { Sources } from "../../viz/server/job-words.ts";
 import { exampleName } from "../input.ts";
 import { runFiles } from "../output/run-directory.ts";
 import { defaultModel } from "../run/real-engine.ts";
 import { simulatedDefaults } from "../run/simulation.ts";
 
-const traceFile = /\.jsonl?(\.gz)?$/;
+const traceFile = /\.(jsonl?|csv)(\.gz)?$|\.parquet$/;
 const policyFile = /\.[cm]?[jt]s$/;
 /** Names that are skipped: files of saved runs, and libraries. */
 const skippedNames: readonly string[] = [...runFiles, "node_modules"];
@@ -56,7 +57,9 @@ export interface SourceFolders {
 export async function sourcesIn(folders: SourceFolders): Promise<Sources> {
   const found = (folder: string | undefined, pattern: RegExp, depth: number) =>
     folder === undefined ? [] : filesBelow(folder, pattern, depth);
-  const traces = (await Promise.all(folders.traces.map((folder) => found(folder, traceFile, maxDepth)))).flat();
+  const files = (await Promise.all(folders.traces.map((folder) => found(folder, traceFile, maxDepth)))).flat();
+  const traces: Found[] = [];
+  for (const file of files) if (await isTrace(file[1])) traces.push(file);
   const policies = await found(folders.policies, policyFile, 1);
   const models = (await found(folders.models, /^config\.json$/, maxDepth)).map(folderOf);
   const names = (all: readonly { readonly name: string }[]) => all.map(({ name }) => name);
@@ -81,6 +84,23 @@ export async function sourcesIn(folders: SourceFolders): Promise<Sources> {
 }
 
 type Found = [name: string, path: string];
+
+/** By path: the version of a file, and whether its format is known. */
+const traceFiles = new Map<string, { readonly version: string; readonly isTrace: boolean }>();
+
+/** Whether a file has the format of a trace, by its beginning, which is read once for each version of the file. */
+async function isTrace(path: string): Promise<boolean> {
+  const { mtimeMs, size } = await stat(path);
+  const version = `${mtimeMs} ${size}`;
+  const known = traceFiles.get(path);
+  if (known?.version === version) return known.isTrace;
+  const isKnown = await openTrace([path]).then(
+    () => true,
+    () => false,
+  );
+  traceFiles.set(path, { version, isTrace: isKnown });
+  return isKnown;
+}
 
 /** A model is named by the folder of its config.json. */
 const folderOf = ([name, path]: Found): Found => [named(dirname(name)), dirname(path)];

@@ -37,8 +37,9 @@ export async function visit(url: string, options: BrowserContextOptions = {}): P
   const page = await context.newPage();
   page.setDefaultTimeout(30_000);
   page.on("console", (message) => {
-    // Refused API requests are shown by the page.
-    if (/^Failed to load resource.* 4\d\d /.test(message.text()) && message.location().url.includes("/api/")) return;
+    // Refused API requests are shown by the page, and so is a server that has ended.
+    const isRefusal = /^Failed to load resource.* (4\d\d |net::ERR_CONNECTION_REFUSED)/.test(message.text());
+    if (isRefusal && message.location().url.includes("/api/")) return;
     if (message.type() === "error" || message.type() === "warning") consoleErrors.push(message.text());
   });
   page.on("pageerror", (error) => consoleErrors.push(error.message));

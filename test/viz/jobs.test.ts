@@ -4,7 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { afterEach, describe, expect, test, vi } from "vitest";
 import { driverVariable } from "../../engine/cuda/driver.ts";
 import { randomConfig, randomWeights } from "../../engine/model/random.ts";
-import type { Choices, Job, RunList, RunRow } from "../../viz/api.ts";
+import type { Choices, Job, ListedRun, RunList } from "../../viz/api.ts";
 import { fromBuild, json, newFolder } from "../cli/program.ts";
 import { buildTimeoutMs, canEmulate, emulatorLibrary } from "../engine/cuda/emulation/build.ts";
 import { checkpointOf } from "../support/checkpoints.ts";
@@ -43,7 +43,7 @@ test("the runs of a comparison are moved to the others as each is complete, and 
   const job = await over.until(id, isOver);
   expect(job).toMatchObject({ state: "done", progress: 1, lastOutput: "" });
   expect([...job.runs].sort()).toEqual(readdirSync(runs).sort());
-  const rows = (await over.get<RunList>("/api/runs")).runs as RunRow[];
+  const rows = (await over.get<RunList>("/api/runs")).runs as readonly ListedRun[];
   expect(rows.map(({ eviction }) => eviction).sort()).toEqual([
     "belady",
     "belady",
@@ -66,14 +66,15 @@ test("the runs of a comparison are moved to the others as each is complete, and 
 test("a job that the program refuses has the program's message", async () => {
   const folder = newFolder();
   mkdirSync(join(folder, "traces"));
-  writeFileSync(join(folder, "traces/bad.jsonl"), "no trace\n");
+  const request = JSON.stringify({ timestamp: 0, input_length: 600, output_length: 5, hash_ids: [1, 2] });
+  writeFileSync(join(folder, "traces/bad.jsonl"), `${request}\nno trace\n`);
   const over = await dashboardOver(join(folder, "runs"), { traces: [join(folder, "traces")] });
   const { id } = await over.start({ trace: join(folder, "traces/bad.jsonl"), target: "cache" });
   const job = await over.until(id, isOver);
   expect(job).toMatchObject({
     state: "failed",
     runs: [],
-    lastOutput: expect.stringMatching(/^kvlab: .*bad.jsonl: unknown format/),
+    lastOutput: expect.stringMatching(/^kvlab: .*bad.jsonl:2: /),
   });
   expect(readdirSync(join(folder, "runs"))).toEqual([]);
 });
@@ -207,7 +208,8 @@ describe("a job that is cancelled", () => {
     const over = await dashboardOver(join(folder, "runs"));
     const blocks = Array.from({ length: 40 }, (_, i) => `${1000 + i}`);
     const long = { trace: "example", target: "cache", evictions: ["lru"], blocks };
-    const jobs = [await over.start(long), await over.start(long), await over.start(long)];
+    const start = (seed: number) => over.start({ ...long, seed });
+    const jobs = [await start(1), await start(2), await start(3)];
     expect(jobs.map(({ state }) => state)).toEqual(["running", "running", "waiting"]);
     const [first, second, third] = jobs.map(({ id }) => id);
     const { progress } = await over.until(first, ({ runs }) => runs.length > 0);

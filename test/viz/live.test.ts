@@ -96,6 +96,21 @@ describe("a program that is ended", () => {
     expect(readdirSync(folder)).toEqual([]);
   });
 
+  test("by SIGKILL can be dismissed, one that runs cannot", async () => {
+    const folder = newFolder();
+    const client = await dashboardOver(join(folder, "runs"));
+    const child = start(folder, [...slow, "--live"]);
+    const end = ended(child);
+    await until(client, ({ state, now }) => state === "running" && now !== null);
+    const dismiss = () => client.request(`/api/live/${child.pid}`, { method: "DELETE" });
+    expect(await dismiss()).toMatchObject({ status: 409, text: '{"error":"the program is running"}' });
+    child.kill("SIGKILL");
+    await end;
+    expect((await dismiss()).status).toBe(204);
+    expect(await listed(client)).toEqual([]);
+    expect((await dismiss()).status).toBe(404);
+  });
+
   test("by SIGKILL is listed as killed until another program or dashboard starts", async () => {
     const folder = newFolder();
     const runs = join(folder, "runs");

@@ -1,7 +1,7 @@
 import { mkdirSync, readdirSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { beforeAll, describe, expect, test } from "vitest";
-import type { PairData, RequestsData, RunDetail, RunList, RunRow, SeriesData } from "../../viz/api.ts";
+import type { ListedRun, PairData, RequestsData, RunDetail, RunList, SeriesData } from "../../viz/api.ts";
 import { json, kvlab, newFolder } from "../cli/program.ts";
 import { type Client, dashboardOver } from "./dashboard.ts";
 
@@ -28,7 +28,7 @@ test("the list has the metrics of each run, the newest first", async () => {
   const { schema, runs: rows } = await client.get<RunList>("/api/runs");
   expect(schema).toBe("runs/1");
   expect(rows.map(({ id }) => id)).toEqual(["timed", "fifo", "cached"]);
-  const [timed, , cached] = rows as RunRow[];
+  const [timed, , cached] = rows as readonly ListedRun[];
   expect(cached).toMatchObject({
     ...{ target: "cache", trace: "example", requests: 400, preset: null, index: "hash-table", eviction: "lru" },
     blocks: reports["cached"].policy.blocks,

@@ -17,7 +17,7 @@ function showRoute(): void {
   shown.abort();
   shown = new AbortController();
   const { name, params } = readRoute();
-  const view = views.find((each) => each.name === name) ?? menuViews[0];
+  const view = name === "" ? menuViews[0] : (views.find((each) => each.name === name) ?? unknownView);
   document.title = `${view.title} · kvlab`;
   menu.replaceChildren(
     ...menuViews.map((each) =>
@@ -27,6 +27,20 @@ function showRoute(): void {
   root.replaceChildren();
   void view.show({ root, params, server, signal: shown.signal });
 }
+
+/** For an address that names no view. */
+const unknownView: View = {
+  name: "unknown",
+  title: "No such page",
+  show: ({ root }) => {
+    const text = `The address names no page: ${JSON.stringify(readRoute().name.slice(0, 100))}.`;
+    root.append(
+      h("h1", {}, "No such page"),
+      h("p", { class: "problem", role: "alert" }, text),
+      h("p", {}, h("a", { href: linkTo(menuViews[0].name) }, menuViews[0].title)),
+    );
+  },
+};
 
 const themes = [
   { value: "", label: "Auto" },
@@ -62,8 +76,7 @@ async function start(): Promise<void> {
   try {
     await server.start();
   } catch (error) {
-    const text = `The server does not respond: ${String(error)}`;
-    root.replaceChildren(h("p", { class: "problem", role: "alert" }, text));
+    root.replaceChildren(h("p", { class: "problem", role: "alert" }, (error as Error).message));
     return;
   }
   addEventListener("hashchange", showRoute);

@@ -64,7 +64,7 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
   };
 
   app.get("/api/runs", async (_request, response) => {
-    response.json({ schema: "runs/1", runs: await runs.list() });
+    response.json(await runs.listed());
   });
   app.get("/api/runs/:id", async (request, response) => {
     response.json(await runs.detail(request.params.id));
@@ -118,6 +118,11 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
   });
   app.get("/api/live/:id", async (request, response) => {
     response.json(await live.row(request.params.id));
+  });
+  app.delete("/api/live/:id", async (request, response) => {
+    await live.dismiss(request.params.id);
+    events.changed("live");
+    response.status(204).end();
   });
   app.get("/api/live/:id/series", async (request, response) => {
     const range = queryOf(seriesQuery, request);

@@ -78,6 +78,8 @@ export class Jobs {
   async submit(body: unknown): Promise<Job> {
     const { words, command } = await this.#commandLineOf(body);
     if (this.#isClosed) throw new Refusal(503, "the dashboard is shutting down");
+    const same = this.#entries.find((entry) => entry.command === command && !isOver(entry));
+    if (same) throw new Refusal(409, `job ${same.id} is ${same.state} with this command`);
     if (this.#count("waiting") >= mostWaiting)
       throw new Refusal(429, `${mostWaiting} jobs are waiting, which is the limit`);
     const entry: Entry = {
@@ -138,7 +140,6 @@ export class Jobs {
   }
 
   #dropOldest(): void {
-    const isOver = ({ state }: Entry) => state !== "waiting" && state !== "running";
     while (this.#entries.length > mostKnown && this.#entries.some(isOver))
       this.#entries.splice(this.#entries.findIndex(isOver), 1);
   }
@@ -238,6 +239,8 @@ export class Jobs {
     }
   }
 }
+
+const isOver = ({ state }: Entry) => state !== "waiting" && state !== "running";
 
 const shown = ({ id, command, state, progress, lastOutput, runs, child }: Entry): Job => ({
   ...{ id, command, state, progress, lastOutput, runs: [...runs], pid: child?.pid ?? null },

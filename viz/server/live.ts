@@ -1,4 +1,4 @@
-import { lstat, readdir, readFile, realpath } from "node:fs/promises";
+import { lstat, readdir, readFile, realpath, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { BrokenRun, LiveRow } from "../api.ts";
 import type { EventHistory } from "../log/event-history.ts";
@@ -99,6 +99,15 @@ export class LiveRuns {
     } catch (error) {
       throw new Refusal(422, `${JSON.stringify(id)}: ${(error as Error).message}`);
     }
+  }
+
+  /** Removes the folder of a killed program. @throws Refusal if there is none, or it has not been killed */
+  async dismiss(id: string): Promise<void> {
+    const { state } = await this.row(id);
+    if (state !== "killed") throw new Refusal(409, `the program is ${state}`);
+    const folder = await this.#folder(id);
+    if (folder) await rm(folder.path, { recursive: true, force: true });
+    await this.refresh();
   }
 
   async #folder(id: string): Promise<Inside | undefined> {

@@ -1,10 +1,11 @@
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import { z } from "zod";
-import type { BrokenRun, RunDetail, RunRow } from "../api.ts";
+import type { BrokenRun, ListedRun, RunDetail, RunList, RunRow } from "../api.ts";
 import { childOf, type Inside, isChildName } from "./inside.ts";
 import { targetName } from "./live-format.ts";
 import { Refusal } from "./refusal.ts";
+import { SettingNumbers, settingsOf } from "./settings.ts";
 
 const distribution = z.looseObject({ p50: z.number(), p99: z.number() }).nullable();
 
@@ -36,11 +37,16 @@ const listed = z.looseObject({
   target: targetName,
   cache: z.looseObject({
     hitRatio: byDefinition(z.number().min(0).max(1).nullable()),
+    hitTokens: z.number().default(0),
+    lookupTokens: z.number().default(0),
     refusedRequests: z.int().nonnegative().optional(),
   }),
   offlineBound: z.looseObject({ gapClosed: byDefinition(z.number().nullable()) }).optional(),
-  latency: z.looseObject({ ttftMs: distribution, e2eMs: distribution }).nullable(),
-  throughput: z.looseObject({ requestsPerS: z.number() }).nullable(),
+  latency: z.looseObject({ ttftMs: distribution, tpotMs: distribution.optional(), e2eMs: distribution }).nullable(),
+  throughput: z.looseObject({ requestsPerS: z.number(), outputTokensPerS: z.number().optional() }).nullable(),
+  load: z.looseObject({ offeredRequestsPerS: z.number().nullish(), limitedBy: name.nullish() }).nullish(),
+  slo: z.looseObject({ attained: z.number().nullish(), goodputRequestsPerS: z.number().nullish() }).nullish(),
+  cluster: z.looseObject({ replicas: z.array(z.looseObject({ utilisation: z.number().nullish() })) }).nullish(),
   interrupted: z.looseObject({}).optional(),
   command: z.string().max(100_000).default(""),
 });
@@ -57,11 +63,29 @@ const atOnce = 32;
 export class Runs {
   readonly folder: string;
   readonly #rows = new Map<string, { readonly version: string; readonly row: RunRow | BrokenRun }>();
+  readonly #settings = new SettingNumbers();
+  readonly #listedRows = new WeakMap<RunRow, ListedRun>();
   #listed: string | undefined;
   #changes = 0;
 
   constructor(folder: string) {
     this.folder = folder;
+  }
+
+  /** The response to GET /api/runs. */
+  async listed(): Promise<RunList> {
+    const runs = (await this.list()).map((row) => ("problem" in row ? row : this.#numbered(row)));
+    const folder = { path: this.folder, exists: (await this.#root()) !== undefined };
+    return { schema: "runs/1", runs, folder, settings: this.#settings.all };
+  }
+
+  #numbered(row: RunRow): ListedRun {
+    const known = this.#listedRows.get(row);
+    if (known) return known;
+    const settings = Object.entries(row.settings).map(([name, value]) => this.#settings.numberOf(name, value));
+    const listedRow = { ...row, settings };
+    this.#listedRows.set(row, listedRow);
+    return listedRow;
   }
 
   /** The newest first, broken ones last. */
@@ -204,7 +228,7 @@ function isDeeper(json: string, most: number): boolean {
 }
 
 function rowOf(id: string, report: Listed, savedAtMs: number): RunRow {
-  const { trace, policy, target, cache, offlineBound, latency, throughput, interrupted } = report;
+  const { trace, policy, target, cache, offlineBound, interrupted } = report;
   const { preset, index, eviction, allocator, scheduler, blocks, blockTokens } = policy;
   const ratios = Object.entries(cache.hitRatio).filter((entry): entry is [string, number] => entry[1] !== null);
   return {
@@ -214,11 +238,27 @@ function rowOf(id: string, report: Listed, savedAtMs: number): RunRow {
     hitRatio: Object.fromEntries(ratios),
     ...(offlineBound && { gapClosed: offlineBound.gapClosed }),
     ...(cache.refusedRequests && { refused: cache.refusedRequests }),
-    ...(throughput && { requestsPerS: throughput.requestsPerS }),
-    ...(latency?.ttftMs && { ttftMsP50: latency.ttftMs.p50, ttftMsP99: latency.ttftMs.p99 }),
-    ...(latency?.e2eMs && { latencyMsP50: latency.e2eMs.p50 }),
+    ...{ hitTokens: cache.hitTokens, lookupTokens: cache.lookupTokens },
+    ...timesOf(report),
+    settings: Object.fromEntries(settingsOf(report)),
     ...(interrupted && { interrupted: true }),
   };
+}
+
+/** Latencies, throughput and load of a run with a clock. */
+function timesOf({ latency, throughput, load, slo, cluster }: Listed): Partial<RunRow> {
+  const busy = (cluster?.replicas ?? []).flatMap(({ utilisation }) => utilisation ?? []);
+  const values = {
+    ...{ requestsPerS: throughput?.requestsPerS, outputTokensPerS: throughput?.outputTokensPerS },
+    offeredRequestsPerS: load?.offeredRequestsPerS,
+    ...{ ttftMsP50: latency?.ttftMs?.p50, ttftMsP99: latency?.ttftMs?.p99 },
+    ...{ tpotMsP50: latency?.tpotMs?.p50, tpotMsP99: latency?.tpotMs?.p99 },
+    latencyMsP50: latency?.e2eMs?.p50,
+    ...{ goodputRequestsPerS: slo?.goodputRequestsPerS, sloAttained: slo?.attained },
+    utilisation: busy.length > 0 ? busy.reduce((sum, each) => sum + each, 0) / busy.length : undefined,
+    limitedBy: load?.limitedBy,
+  };
+  return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined && value !== null));
 }
 
 /** Request ids are comparable only between runs of one trace. @throws Refusal */

@@ -1,6 +1,6 @@
 import * as Plot from "@observablehq/plot";
 import type { RunRow } from "../../api.ts";
-import { type Comparison, type ComparisonFigure, colourOf, nameOf } from "../data/comparison.ts";
+import { type Comparison, type ComparisonFigure, nameOf, styleOf } from "../data/comparison.ts";
 import { type Figure, figure, onWidth } from "./figure.ts";
 import { drawPlot } from "./plot.ts";
 
@@ -14,7 +14,7 @@ interface Bar {
 export function barsFigure(
   title: string,
   label: string,
-  of: (row: RunRow) => number,
+  of: (row: RunRow) => number | undefined,
   signal: AbortSignal,
   text: (value: number) => string,
   tick = text,
@@ -24,11 +24,12 @@ export function barsFigure(
   const draw = () => body.clientWidth > 0 && drawBars(body, body.clientWidth, bars, label, text, tick);
   onWidth(body, signal, draw);
   const show = (comparison: Comparison) => {
-    bars = comparison.rows.map((row) => ({
-      name: nameOf(comparison, row.id),
-      value: of(row),
-      colour: colourOf(comparison, row),
-    }));
+    bars = comparison.rows.flatMap((row) => {
+      const value = of(row);
+      return value === undefined
+        ? []
+        : [{ name: nameOf(comparison, row.id), value, colour: styleOf(comparison, row).colour }];
+    });
     draw();
   };
   return { element, note, show };

@@ -1,6 +1,7 @@
 import type { RunRow } from "../../api.ts";
-import { type Comparison, type ComparisonFigure, colourOf, isBound, rowsByLabel } from "../data/comparison.ts";
+import { type Comparison, type ComparisonFigure, isBound, rowsByLabel, styleOf } from "../data/comparison.ts";
 import { approximate, integer, percent, roundPercent } from "../data/format.ts";
+import { breaksBetween } from "../data/line-breaks.ts";
 import { barsFigure } from "./bars.ts";
 import { figure, onWidth } from "./figure.ts";
 import { type Line, LineChart, type Point } from "./line-chart.ts";
@@ -20,7 +21,7 @@ export function hitRatioCurve(metricOf: () => string, signal: AbortSignal): Comp
   });
   onWidth(body, signal, () => chart.draw());
   const show = (comparison: Comparison) => {
-    note([bandNote(comparison), boundsNote(comparison)].filter(Boolean).join(" "));
+    note([bandNote(comparison), noteOf(comparison, metricOf())].filter(Boolean).join(" "));
     chart.update(linesOf(withBounds(comparison), metricOf()));
   };
   return { element, show };
@@ -28,10 +29,10 @@ export function hitRatioCurve(metricOf: () => string, signal: AbortSignal): Comp
 
 /** Hit ratios of runs of one cache size, a bar per run. */
 export function hitRatioBars(metricOf: () => string, signal: AbortSignal): ComparisonFigure {
-  const of = ({ hitRatio }: RunRow) => hitRatio[metricOf()] ?? 0;
+  const of = ({ hitRatio }: RunRow) => hitRatio[metricOf()];
   const { element, note, show } = barsFigure("Hit ratio", "hit ratio", of, signal, percent, roundPercent);
   const showAll = (comparison: Comparison) => {
-    note(boundsNote(comparison));
+    note(noteOf(comparison, metricOf()));
     show(withBounds(comparison));
   };
   return { element, show: showAll };
@@ -43,6 +44,15 @@ const withBounds = (comparison: Comparison): Comparison => ({
   bounds: [],
 });
 
+/** Which runs lack the metric, and whether there is a bound: without a comparison on target cache there are none for a trace. */
+function noteOf(comparison: Comparison, metric: string): string {
+  const { rows } = withBounds(comparison);
+  const without = rows.filter(({ hitRatio }) => hitRatio[metric] === undefined).length;
+  const missing = without > 0 ? `${without} of ${rows.length} runs do not have this hit ratio. ` : "";
+  const noBound = "No saved bounds are valid for all of these runs. kvlab compare on target cache saves bounds.";
+  return `${missing}${rows.some(isBound) ? "" : noBound}`.trim();
+}
+
 /** Several runs of one policy and size are drawn as a band. */
 function bandNote({ rows, bandLabels }: Comparison): string {
   const hasBand = [...rowsByLabel(rows, bandLabels).values()].some((group) => bySize(group).length < group.length);
@@ -51,35 +61,37 @@ function bandNote({ rows, bandLabels }: Comparison): string {
     : "";
 }
 
-/** Bounds are saved runs: without a comparison on target cache there are none for a trace. */
-function boundsNote(comparison: Comparison): string {
-  if (withBounds(comparison).rows.some(isBound)) return "";
-  if (comparison.areBoundsUnchecked)
-    return "Too many runs are selected to check which saved bounds are valid for all of them.";
-  return "No saved bounds are valid for all of these runs. kvlab compare on target cache saves bounds.";
-}
-
-function linesOf({ rows: all, bandLabels, ...comparison }: Comparison, metric: string): Line[] {
+/** A line per label; it is broken where a size that others have was not run. */
+function linesOf(comparison: Comparison, metric: string): Line[] {
   const seen = new Set<string>();
   /** Bounds with equal values are drawn once. */
-  const isNew = ([, rows]: [string, readonly RunRow[]]) => {
+  const isNew = ([, rows]: readonly [string, readonly RunRow[]]) => {
     const line = rows.map((row) => `${row.capacityTokens} ${row.hitRatio[metric]}`).join();
     return !isBound(rows[0]) || (!seen.has(line) && seen.add(line));
   };
-  const shortestFirst = [...rowsByLabel(all, bandLabels)].sort(([a], [b]) => a.length - b.length);
-  return shortestFirst.filter(isNew).map(([label, rows]) => ({
-    label,
-    colour: colourOf({ ...comparison, rows: all, bandLabels }, rows[0]),
-    dashed: isBound(rows[0]),
-    isHorizontal: rows[0].blocks === null,
-    points: bySize(rows).map((same): Point => {
-      const values = same.map(({ hitRatio }) => hitRatio[metric] ?? 0);
-      const y = values.reduce((sum, value) => sum + value, 0) / values.length;
-      const [low, high] = [Math.min(...values), Math.max(...values)];
-      const range = same.length === 1 ? "" : `\n${percent(low)} to ${percent(high)}, ${integer(same.length)} runs`;
-      return { x: same[0].capacityTokens ?? 1, y, low, high, text: `${percent(y)}\n${sizeText(same[0])}${range}` };
-    }),
-  }));
+  const withMetric = [...rowsByLabel(comparison.rows, comparison.bandLabels)].map(
+    ([label, rows]) => [label, rows.filter(({ hitRatio }) => hitRatio[metric] !== undefined)] as const,
+  );
+  const shortestFirst = withMetric.filter(([, rows]) => rows.length > 0).sort(([a], [b]) => a.length - b.length);
+  const sizes = shortestFirst.flatMap(([, rows]) => rows.flatMap(({ capacityTokens }) => capacityTokens ?? []));
+  return shortestFirst.filter(isNew).map(([label, rows]) => {
+    const points = bySize(rows).map((same) => pointOf(same, metric));
+    return {
+      ...{ label, points, breaks: breaksBetween(points, sizes) },
+      style: styleOf(comparison, rows[0]),
+      isBound: isBound(rows[0]),
+      isHorizontal: rows[0].blocks === null,
+    };
+  });
+}
+
+/** The mean of runs of one size, with their range as a band. */
+function pointOf(same: readonly RunRow[], metric: string): Point {
+  const values = same.map(({ hitRatio }) => hitRatio[metric]);
+  const y = values.reduce((sum, value) => sum + value, 0) / values.length;
+  const [low, high] = [Math.min(...values), Math.max(...values)];
+  const range = same.length === 1 ? "" : `\n${percent(low)} to ${percent(high)}, ${integer(same.length)} runs`;
+  return { x: same[0].capacityTokens ?? 1, y, low, high, text: `${percent(y)}\n${sizeText(same[0])}${range}` };
 }
 
 /** Runs of one band by cache size, in their order. */

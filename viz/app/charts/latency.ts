@@ -1,6 +1,6 @@
 import type { RequestsData, RunRow } from "../../api.ts";
 import { segments } from "../controls/dom.ts";
-import { type Comparison, type ComparisonFigure, colourOf, nameOf } from "../data/comparison.ts";
+import { type Comparison, type ComparisonFigure, emptyComparison, nameOf, styleOf } from "../data/comparison.ts";
 import { latencies, milliseconds, tickMs } from "../data/format.ts";
 import { getRequests } from "../data/server.ts";
 import { updateRoute } from "../route.ts";
@@ -16,18 +16,18 @@ const short: Readonly<Record<string, string>> = {
   queueMs: "Queueing",
 };
 
+/** More curves than this cannot be distinguished. */
+const maxCurves = 12;
+
+/** The list of runs has the medians of this latency. */
+const sortedBy = "ttftMs";
+const medianOf = ({ ttftMsP50 }: RunRow) => ttftMsP50 ?? Number.POSITIVE_INFINITY;
+
 /** All quantiles of a latency, a line per run. */
 export function latencyFigure({ params, signal }: ViewContext): ComparisonFigure {
   const { element, body, tools, note } = figure("Latencies");
   let metric = params.get("latency") ?? "ttftMs";
-  let shown: Comparison = {
-    rows: [],
-    bounds: [],
-    areBoundsUnchecked: false,
-    labels: new Map(),
-    bandLabels: new Map(),
-    colours: new Map(),
-  };
+  let shown = emptyComparison;
   const responses = new Map<string, Promise<RequestsData>>();
   /** Fetched once per version of a run. */
   const requestsOf = ({ id, savedAtMs }: RunRow) => {
@@ -52,9 +52,10 @@ export function latencyFigure({ params, signal }: ViewContext): ComparisonFigure
   const chart = new LineChart(body, options(metric));
   const draw = async () => {
     const comparison = shown;
-    const all = await Promise.allSettled(comparison.rows.map(requestsOf));
+    const drawn = [...comparison.rows].sort((a, b) => medianOf(a) - medianOf(b)).slice(0, maxCurves);
+    const all = await Promise.allSettled(drawn.map(requestsOf));
     if (shown !== comparison || signal.aborted) return;
-    const lines = comparison.rows.flatMap((row, i) => {
+    const lines = drawn.flatMap((row, i) => {
       const result = all[i];
       if (result.status === "rejected") return [];
       const points = (result.value.quantiles[metric] ?? []).map((ms, percent) => ({
@@ -62,14 +63,13 @@ export function latencyFigure({ params, signal }: ViewContext): ComparisonFigure
         y: Math.max(ms, 0.01),
         text: `p${percent}: ${milliseconds(ms)}`,
       }));
-      return points.length > 0
-        ? [{ label: nameOf(comparison, row.id), colour: colourOf(comparison, row), points }]
-        : [];
+      return points.length > 0 ? [{ label: nameOf(comparison, row.id), style: styleOf(comparison, row), points }] : [];
     });
     const failed = all.flatMap((result) => (result.status === "rejected" ? [(result.reason as Error).message] : []));
-    note(
-      [...new Set(failed)].join("; ") || (lines.length === 0 ? `None of these runs has the ${latencies[metric]}.` : ""),
-    );
+    const none = lines.length === 0 ? `None of these runs has the ${latencies[metric]}.` : "";
+    const left = comparison.rows.length - drawn.length;
+    const limit = `The ${maxCurves} runs with the lowest median ${latencies[sortedBy]} are drawn; ${left} are not.`;
+    note([...new Set(failed)].join("; ") || none || (left > 0 ? limit : ""));
     chart.update(lines, options(metric));
   };
   const setMetric = (value: string) => {
@@ -92,7 +92,7 @@ export const throughputFigure = (signal: AbortSignal): ComparisonFigure =>
   barsFigure(
     "Throughput",
     "requests per second",
-    ({ requestsPerS }) => requestsPerS ?? 0,
+    ({ requestsPerS }) => requestsPerS,
     signal,
     (value) => value.toFixed(2),
   );

@@ -4,7 +4,9 @@ import { type Selection, select } from "d3-selection";
 import { area, line } from "d3-shape";
 import "d3-transition";
 import { announce } from "../controls/dom.ts";
+import { dashes, type SeriesStyle } from "../data/series-style.ts";
 import { placeLabels } from "./label-placement.ts";
+import { drawMarker, drawSample, sampleWidth } from "./markers.ts";
 import { drawTooltip, type Group } from "./tooltip.ts";
 
 export interface Point {
@@ -19,8 +21,11 @@ export interface Point {
 
 export interface Line {
   readonly label: string;
-  readonly colour: string;
-  readonly dashed?: boolean;
+  readonly style: SeriesStyle;
+  /** Bounds are dashed and have no marks. */
+  readonly isBound?: boolean;
+  /** Indices of points that are not joined to the one before. */
+  readonly breaks?: ReadonlySet<number>;
   /** Its only point is drawn as a horizontal line across the figure. */
   readonly isHorizontal?: boolean;
   readonly points: readonly Point[];
@@ -48,6 +53,10 @@ export interface LineOptions {
 
 const height = 380;
 type Scale = ScaleLinear<number, number> | ScaleLogarithmic<number, number>;
+const dashOf = ({ style, isBound }: Line) => (isBound ? "5 4" : dashes[style.variant]);
+/** Opacity of the lines that are not isolated. */
+const fadedOpacity = 0.12;
+
 /** Whether a line has a single point, which is labelled beside it. */
 const isSinglePoint = ({ isHorizontal, points }: Line) => !isHorizontal && points.length === 1;
 const reducesMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -61,6 +70,8 @@ export class LineChart {
   #lines: readonly Line[] = [];
   #scales = { x: (_: number) => 0, y: (_: number) => 0, left: 0, right: 0, top: 0, bottom: 0 };
   #selected = { line: 0, point: 0 };
+  /** The label of the line that a click has isolated. */
+  #isolated: string | undefined;
 
   constructor(host: HTMLElement, options: LineOptions) {
     this.#host = host;
@@ -107,7 +118,7 @@ export class LineChart {
     const isNarrow = width < 560;
     const longest = Math.max(...lines.filter((each) => !isSinglePoint(each)).map(({ label }) => label.length), 4);
     const widest = isNarrow ? 100 : Math.min(270, width * 0.36);
-    const margin = { top: 30, right: Math.min(widest, 20 + longest * 8), bottom: 46, left: 58 };
+    const margin = { top: 30, right: Math.min(widest, 26 + sampleWidth + longest * 8), bottom: 46, left: 58 };
     const [left, right] = [margin.left, width - margin.right];
     const xs = scaleOf(
       x,
@@ -120,7 +131,7 @@ export class LineChart {
     this.#scales = { x: xs, y: ys, left, right, top: margin.top, bottom: height - margin.bottom };
     const summary = lines.map(({ label, points }) => `${label}: ${points.at(-1)?.text ?? ""}`).join("; ");
     this.#svg.attr("viewBox", `0 0 ${width} ${height}`).attr("height", height).attr("width", width);
-    this.#svg.attr("aria-label", `${title}. ${summary}. Arrow keys read the points.`);
+    this.#svg.attr("aria-label", `${title}. ${summary}. Arrow keys read the points; Enter isolates a line.`);
     this.#drawAxes(xs, ys, isNarrow);
     const durationMs = isAnimated ? 450 : 0;
     this.#drawBands(durationMs);
@@ -162,20 +173,26 @@ export class LineChart {
 
   #drawLines(durationMs: number): void {
     const { x, y, left, right } = this.#scales;
-    const path = line<Point>(
-      (p) => x(p.x),
-      (p) => y(p.y),
-    );
+    const path = ({ points, breaks }: Line) =>
+      segmentsOf(points, breaks)
+        .map((segment) =>
+          line<Point>(
+            (p) => x(p.x),
+            (p) => y(p.y),
+          )(segment),
+        )
+        .join("");
     this.#layers.lines
       .selectAll<SVGPathElement, Line>("path")
       .data(this.#lines, ({ label }) => label)
       .join("path")
-      .attr("stroke", ({ colour }) => colour)
-      .attr("stroke-dasharray", ({ dashed }) => (dashed ? "5 4" : null))
+      .attr("stroke", ({ style }) => style.colour)
+      .attr("stroke-dasharray", dashOf)
+      .attr("opacity", ({ label }) => this.#opacityOf(label))
       .transition()
       .duration(durationMs)
-      .attr("d", ({ isHorizontal, points }) =>
-        isHorizontal ? `M${left},${y(points[0].y)}L${right},${y(points[0].y)}` : path(points),
+      .attr("d", (each) =>
+        each.isHorizontal ? `M${left},${y(each.points[0].y)}L${right},${y(each.points[0].y)}` : path(each),
       );
   }
 
@@ -187,65 +204,92 @@ export class LineChart {
       (p) => y(p.low ?? p.y),
       (p) => y(p.high ?? p.y),
     );
+    const path = ({ points, breaks }: Line) =>
+      segmentsOf(points, breaks)
+        .map((segment) => drawn(segment))
+        .join("");
     const banded = this.#lines.filter(({ points }) => points.some(({ low, high }) => low !== high));
     this.#layers.bands
       .selectAll<SVGPathElement, Line>("path")
       .data(banded, ({ label }) => label)
       .join("path")
-      .attr("fill", ({ colour }) => colour)
+      .attr("fill", ({ style }) => style.colour)
+      .attr("opacity", ({ label }) => this.#opacityOf(label))
       .transition()
       .duration(durationMs)
-      .attr("d", ({ points }) => drawn(points));
+      .attr("d", path);
   }
 
   #drawMarks(durationMs: number): void {
     const { x, y } = this.#scales;
-    const marks = this.#lines.flatMap(({ label, colour, isHorizontal, points }) =>
-      this.#options.marks && !isHorizontal ? points.map((p, i) => ({ key: `${label}\n${i}`, colour, ...p })) : [],
+    const marks = this.#lines.flatMap(({ label, style, isHorizontal, points }) =>
+      this.#options.marks && !isHorizontal ? points.map((p, i) => ({ key: `${label}\n${i}`, label, style, ...p })) : [],
     );
+    const place = (p: Point) => `translate(${x(p.x)},${y(p.y)})`;
     this.#layers.marks
-      .selectAll<SVGCircleElement, (typeof marks)[number]>("circle")
+      .selectAll<SVGPathElement, (typeof marks)[number]>("path")
       .data(marks, ({ key }) => key)
-      .join((enter) =>
-        enter
-          .append("circle")
-          .attr("r", 3.5)
-          .attr("cx", (p) => x(p.x))
-          .attr("cy", (p) => y(p.y)),
-      )
-      .attr("fill", ({ colour }) => colour)
+      .join((enter) => enter.append("path").attr("transform", place))
+      .attr("d", ({ style }) => drawMarker(style))
+      .attr("fill", ({ style }) => style.colour)
+      .attr("opacity", ({ label }) => this.#opacityOf(label))
       .transition()
       .duration(durationMs)
-      .attr("cx", (p) => x(p.x))
-      .attr("cy", (p) => y(p.y));
+      .attr("transform", place);
   }
 
-  /** Labels are in a column at the ends of the lines, or beside a single point. */
+  #opacityOf(label: string): number | null {
+    return this.#isolated === undefined || this.#isolated === label ? null : fadedOpacity;
+  }
+
+  /** Fades all lines but one, or none if it is already alone or there is no such line. */
+  #isolate(label: string | undefined): void {
+    const isKnown = this.#lines.some((each) => each.label === label);
+    this.#isolated = isKnown && label !== this.#isolated ? label : undefined;
+    this.draw();
+    announce(this.#isolated === undefined ? "All lines are shown" : `Only ${this.#isolated} is shown`);
+  }
+
+  /** Labels are in a column at the ends of the lines, or beside a single point; a click on one isolates its line. */
   #drawLabels(durationMs: number, isNarrow: boolean): void {
     const { x, y, right, top, bottom } = this.#scales;
-    const maxLength = isNarrow ? 14 : Math.max(14, Math.floor((this.#host.clientWidth - right - 12) / 7.7));
+    const maxLength = isNarrow
+      ? 14
+      : Math.max(14, Math.floor((this.#host.clientWidth - right - 16 - sampleWidth) / 7.7));
     const placed = [true, false].flatMap((single) => {
       const group = this.#lines.filter((each) => isSinglePoint(each) === single);
       const ends = group.map(({ points }) => y(points.at(-1)?.y ?? 0));
       const heights = placeLabels(ends, isNarrow ? 13 : 16, top, bottom);
-      return group.map(({ label, colour, points }, i) => {
-        const at = single ? x(points[0].x) : right;
-        const isLeft = single && at + label.length * 8 > right;
-        return { label, colour, x: at + (isLeft ? -9 : 9), y: heights[i], anchor: isLeft ? "end" : "start" };
+      return group.map((each, i) => {
+        const at = single ? x(each.points[0].x) : right;
+        const isLeft = single && at + sampleWidth + each.label.length * 8 > right;
+        return { ...each, x: at + (isLeft ? -9 : 9), y: heights[i], isLeft };
       });
     });
-    this.#layers.labels
-      .selectAll<SVGTextElement, (typeof placed)[number]>("text")
+    const shortened = (label: string) => (label.length > maxLength ? `${label.slice(0, maxLength - 1)}…` : label);
+    const place = (name: (typeof placed)[number]) => `translate(${name.x},${name.y})`;
+    const groups = this.#layers.labels
+      .selectAll<SVGGElement, (typeof placed)[number]>("g.name")
       .data(placed, ({ label }) => label)
-      .join((enter) => enter.append("text").attr("y", (name) => name.y))
-      .attr("x", (name) => name.x)
-      .attr("dy", "0.32em")
-      .attr("text-anchor", ({ anchor }) => anchor)
-      .attr("fill", ({ colour }) => colour)
-      .text(({ label }) => (label.length > maxLength ? `${label.slice(0, maxLength - 1)}…` : label))
-      .transition()
-      .duration(durationMs)
-      .attr("y", (name) => name.y);
+      .join((enter) => {
+        const group = enter.append("g").attr("class", "name").attr("transform", place);
+        group.append("g");
+        group.append("text").attr("dy", "0.32em").attr("fill", "currentColor");
+        return group;
+      });
+    groups.on("click", (_, { label }) => this.#isolate(label)).attr("opacity", ({ label }) => this.#opacityOf(label));
+    groups.select<SVGGElement>("g").each(function (name) {
+      drawSample(select<SVGGElement, unknown>(this), name.style, dashOf(name), name.isLeft, !name.isBound);
+    });
+    groups
+      .select("text")
+      .attr("x", ({ isLeft }) => (isLeft ? -1 : 1) * (sampleWidth + 5))
+      .attr("text-anchor", ({ isLeft }) => (isLeft ? "end" : "start"))
+      .text(({ label }) => shortened(label))
+      .filter(({ label }) => shortened(label) !== label)
+      .append("title")
+      .text(({ label }) => label);
+    groups.transition().duration(durationMs).attr("transform", place);
   }
 
   #selectNearest(event: PointerEvent): void {
@@ -266,6 +310,8 @@ export class LineChart {
   }
 
   #key(event: KeyboardEvent): void {
+    if (event.key === "Enter") this.#isolate(this.#lines[this.#selected.line]?.label);
+    if (event.key === "Escape") this.#isolate(undefined);
     const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
     if (!step) return;
     event.preventDefault();
@@ -292,11 +338,21 @@ export class LineChart {
       .attr("cy", y)
       .attr("r", 5.5)
       .attr("fill", "none")
-      .attr("stroke", line.colour)
+      .attr("stroke", line.style.colour)
       .attr("stroke-width", 2);
     drawTooltip(hover, x, y, [line.label, ...point.text.split("\n")], this.#host.clientWidth);
     return `${line.label}: ${point.text}`;
   }
+}
+
+/** The points of each unbroken part of a line. */
+function segmentsOf(points: readonly Point[], breaks: ReadonlySet<number> = new Set()): Point[][] {
+  const segments: Point[][] = [];
+  points.forEach((point, i) => {
+    if (i === 0 || breaks.has(i)) segments.push([]);
+    segments.at(-1)!.push(point);
+  });
+  return segments;
 }
 
 /** Draws the title of an axis, or moves the one that it has. */

@@ -5,8 +5,8 @@ import { type Selection, select } from "d3-selection";
 import { area, line } from "d3-shape";
 import type { SeriesData } from "../../api.ts";
 import { announce, h } from "../controls/dom.ts";
-import { approximate, integer, percent } from "../data/format.ts";
-import { updateRoute } from "../route.ts";
+import { approximate, integer, percent, roundPercent } from "../data/format.ts";
+import { pushRoute } from "../route.ts";
 import type { ViewContext } from "../view.ts";
 import { legendName } from "./block-colours.ts";
 import { figure, onWidth } from "./figure.ts";
@@ -19,6 +19,8 @@ interface Band {
   readonly name: string;
   readonly colour: string;
   readonly values: Values;
+  /** Default: a line above a tinted area. */
+  readonly drawnAs?: "points" | "line" | "dashes";
 }
 
 /** One chart of the stack of charts that share the time axis. */
@@ -79,7 +81,7 @@ export function timeSeriesFigure({ params, signal }: ViewContext, source: Source
   const zoom = (to: Range | undefined) => {
     range = to;
     whole.hidden = !to;
-    updateRoute({ from: to?.[0], to: to?.[1] });
+    pushRoute({ from: to?.[0], to: to?.[1] });
     void load();
   };
   svg.on("blur", () => svg.selectAll(".hover *").remove());
@@ -138,9 +140,11 @@ function noteOf({ startNs, endNs }: SeriesData): string {
   return `Means of ${integer(startNs.length)} intervals of ${ms >= 1000 ? `${approximate(ms / 1000)} s` : `${approximate(ms)} ms`}. Arrow keys move the range, with Shift they read values; + and − zoom, Escape shows the whole run.`;
 }
 
-function panelsOf({ columns, intervalNs }: SeriesData): Panel[] {
+function panelsOf({ columns, intervalNs, startNs, endNs }: SeriesData): Panel[] {
   const has = (name: string) => columns[name] !== undefined;
   const perS = (name: string) => columns[name].map((count) => count / (intervalNs / 1e9));
+  /** Counts of whole intervals: the columns are means over the intervals that were merged. */
+  const totals = (name: string) => columns[name].map((mean, i) => mean * ((endNs[i] - startNs[i]) / intervalNs));
   const single = (title: string, name: string, colour: string, values: Values, text: Panel["text"]): Panel => ({
     title,
     bands: [{ name, colour, values }],
@@ -153,10 +157,7 @@ function panelsOf({ columns, intervalNs }: SeriesData): Panel[] {
   if (has("waiting")) panels.push(single("waiting, requests", "waiting", "var(--c1)", columns["waiting"], rate));
   if (has("running")) panels.push(single("running, requests", "running", "var(--c0)", columns["running"], rate));
   if (has("lookupTokens")) {
-    const ratio = columns["lookupTokens"].map((looked, i) =>
-      looked > 0 ? columns["hitTokens"][i] / looked : undefined,
-    );
-    panels.push({ ...single("hit ratio, tokens", "hit ratio", "var(--c2)", ratio, percent), max: 1 });
+    panels.push(hitRatioPanel(totals("hitTokens"), totals("lookupTokens")));
   }
   if (has("generatedTokens"))
     panels.push(single("throughput, output tokens/s", "throughput", "var(--c3)", perS("generatedTokens"), integer));
@@ -178,6 +179,38 @@ function panelsOf({ columns, intervalNs }: SeriesData): Panel[] {
   if (has("evictedBlocks"))
     panels.push(single("evicted, blocks/s", "evicted", "var(--c4)", perS("evictedBlocks"), rate));
   return panels;
+}
+
+/** Share of the range over which the moving hit ratio is computed. */
+const movingShare = 0.05;
+
+/** The hit ratio of each interval with requests, over the last 5 % of the range, and since the beginning of the range. */
+function hitRatioPanel(hits: readonly number[], lookups: readonly number[]): Panel {
+  const [hitsBefore, lookupsBefore] = [sumsBefore(hits), sumsBefore(lookups)];
+  const window = Math.max(2, Math.round(movingShare * hits.length));
+  const between = (from: number, to: number) => {
+    const looked = lookupsBefore[to] - lookupsBefore[from];
+    return looked > 0 ? (hitsBefore[to] - hitsBefore[from]) / looked : undefined;
+  };
+  return {
+    title: "hit ratio, tokens",
+    bands: [
+      { name: "interval", colour: "var(--c2)", values: hits.map((_, i) => between(i, i + 1)), drawnAs: "points" },
+      {
+        ...{ name: "moving, last 5 %", colour: "var(--c0)", drawnAs: "line" },
+        values: hits.map((_, i) => between(Math.max(0, i + 1 - window), i + 1)),
+      },
+      { name: "cumulative", colour: "var(--soft)", values: hits.map((_, i) => between(0, i + 1)), drawnAs: "dashes" },
+    ],
+    ...{ max: 1, height: 96, text: percent },
+  };
+}
+
+/** Element i: the sum of the first i values. */
+function sumsBefore(values: readonly number[]): number[] {
+  const sums = [0];
+  for (const value of values) sums.push(sums.at(-1)! + value);
+  return sums;
 }
 
 type Svg = Selection<SVGSVGElement, unknown, null, undefined>;
@@ -300,7 +333,7 @@ function drawPanel(svg: Svg, panel: Panel, { y: panelY, left, right, middles }: 
   const axis = axisLeft(y)
     .ticks(3)
     .tickSize(-(right - left))
-    .tickFormat((value) => (max === 1 ? `${Number(value) * 100}%` : approximate(Number(value))));
+    .tickFormat((value) => (max === 1 ? roundPercent(Number(value)) : approximate(Number(value))));
   group
     .append("g")
     .attr("class", "axis")
@@ -309,7 +342,11 @@ function drawPanel(svg: Svg, panel: Panel, { y: panelY, left, right, middles }: 
     .call((g) => g.select(".domain").remove());
   drawHeading(group, panel, left, right);
   const below = middles.map(() => 0);
-  for (const { name, colour, values } of bands) {
+  for (const { name, colour, values, drawnAs } of bands) {
+    if (drawnAs !== undefined) {
+      drawBand(group, { name, colour, values, drawnAs }, middles, y);
+      continue;
+    }
     const lower = [...below];
     if (stacked)
       values.forEach((value, i) => {
@@ -339,20 +376,55 @@ function drawPanel(svg: Svg, panel: Panel, { y: panelY, left, right, middles }: 
   }
 }
 
-/** The title of a panel, with a legend if it has stacked bands. */
+/** A band without an area below it. */
+function drawBand(
+  group: Selection<SVGGElement, unknown, null, undefined>,
+  { name, colour, values, drawnAs }: Band,
+  middles: readonly number[],
+  y: (value: number) => number,
+): void {
+  const rows = middles.flatMap((_, i) => (values[i] === undefined ? [] : [i]));
+  const at = (i: number) => [middles[i], y(values[i]!)] as const;
+  if (drawnAs === "points") {
+    group
+      .append("path")
+      .attr("class", "points")
+      .attr("d", rows.map((i) => `M${at(i)}h0`).join(""))
+      .attr("stroke", colour)
+      .attr("stroke-width", 3.5)
+      .attr("stroke-linecap", "round")
+      .append("title")
+      .text(`${name}: ${rows.length} points`);
+    return;
+  }
+  const edge = line<number>()
+    .x((i) => at(i)[0])
+    .y((i) => at(i)[1]);
+  group
+    .append("path")
+    .attr("d", edge(rows))
+    .attr("fill", "none")
+    .attr("stroke", colour)
+    .attr("stroke-width", 1.75)
+    .attr("stroke-dasharray", drawnAs === "dashes" ? "5 4" : null)
+    .append("title")
+    .text(name);
+}
+
+/** The title of a panel, with a legend if it has several bands. */
 function drawHeading(
   group: Selection<SVGGElement, unknown, null, undefined>,
-  { title, bands, stacked }: Panel,
+  { title, bands }: Panel,
   left: number,
   right: number,
 ): void {
   const text = group.append("text").attr("x", left).attr("y", -8).attr("class", "names").attr("fill", "currentColor");
-  if (!stacked) {
+  if (bands.length === 1) {
     text.text(title);
     return;
   }
   const width = right - left;
-  if (width >= 560) text.append("tspan").text("blocks  ");
+  if (width >= 560) text.append("tspan").text(`${title.split(": ")[0]}  `);
   for (const { name, colour } of bands) {
     text.append("tspan").attr("fill", colour).text("■ ");
     text

@@ -1,9 +1,9 @@
 import type { BrokenRun, LiveRow } from "../../api.ts";
 import { integer, percent, perSecond, policyOf } from "../data/format.ts";
-import { isBroken } from "../data/server.ts";
+import { errorText, isBroken, request } from "../data/server.ts";
 import { linkTo } from "../route.ts";
 import type { ViewContext } from "../view.ts";
-import { h } from "./dom.ts";
+import { announce, h } from "./dom.ts";
 
 type State = LiveRow["state"] | "ended" | "lost";
 
@@ -66,10 +66,24 @@ class Item {
     const name = `${trace} · ${policyOf(row)}`;
     if (this.#link.textContent !== name) this.#link.textContent = name;
     this.#state.replaceChildren(stateMark(state));
+    if (state === "killed") this.#state.append(dismissButton(row.id));
     this.#metrics.replaceChildren(
       ...(now ? [progressBar(now.requestsDone, requests), metricsText(now, requests)] : []),
     );
   }
+}
+
+/** Removes what a killed program has left. */
+function dismissButton(id: string): HTMLElement {
+  const click = async () => {
+    try {
+      const response = await request(`api/live/${encodeURIComponent(id)}`, { method: "DELETE" });
+      announce(response.ok ? `Dismissed ${id}` : await errorText(response));
+    } catch (error) {
+      announce((error as Error).message);
+    }
+  };
+  return h("button", { type: "button", "aria-label": `Dismiss ${id}`, click }, "Dismiss");
 }
 
 function metricsText(

@@ -2,11 +2,11 @@ import type { RunRow } from "../../api.ts";
 import {
   type Comparison,
   type ComparisonFigure,
-  colourOf,
   isBound,
   isTimed,
   nameOf,
   rowsByLabel,
+  styleOf,
 } from "../data/comparison.ts";
 import { approximate, change, integer, milliseconds, percent } from "../data/format.ts";
 import { linkTo, updateRoute } from "../route.ts";
@@ -130,17 +130,18 @@ export function differencesTable(first: Comparison, { params }: ViewContext, met
     key: ({ id }) => id,
     rowClass: (row) => (row.id === baseOf(row)?.id ? "selected" : ""),
   });
+  const listed = () => [...comparison.rows, ...comparison.interrupted];
   const setBase = (id: string) => {
     requestedBase = id;
     updateRoute({ base: id });
     resolveBase();
-    table.show(comparison.rows);
+    table.show(listed());
   };
   const list = select("Baseline", [], "", setBase);
   const show = (latest: Comparison) => {
     comparison = latest;
     setChoices(list, resolveBase(), base);
-    table.show(comparison.rows);
+    table.show(listed());
   };
   const head = h(
     "div",
@@ -186,7 +187,7 @@ const refusedColumn = ({ rows }: Comparison): Column<RunRow>[] =>
 
 function runCell(comparison: Comparison, row: RunRow): Node {
   const swatch = h("span", { class: "swatch" });
-  swatch.style.background = colourOf(comparison, row);
+  swatch.style.background = styleOf(comparison, row).colour;
   return h("span", {}, swatch, h("a", { href: linkTo("run", { id: row.id }) }, nameOf(comparison, row.id)));
 }
 

@@ -21,8 +21,9 @@ export function downloadCsv(title: string, header: readonly string[], rows: read
   download(fileName(title, "csv"), new Blob(lines, { type: "text/csv" }));
 }
 
+/** A text that a spreadsheet would compute as a formula gets an apostrophe in front. */
 const quoted = (cell: Cell): string => {
-  const text = String(cell ?? "");
+  const text = typeof cell === "string" && /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : String(cell ?? "");
   return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
 };
 

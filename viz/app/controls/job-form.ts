@@ -1,5 +1,5 @@
 import type { Choices, Job, JobCommand, JobRequest } from "../../api.ts";
-import { errorText } from "../data/server.ts";
+import { errorText, request as send } from "../data/server.ts";
 import { updateRoute } from "../route.ts";
 import type { ViewContext } from "../view.ts";
 import { type Choice, h } from "./dom.ts";
@@ -90,8 +90,10 @@ export function jobForm(choices: Choices, { params, signal }: ViewContext): HTML
   };
   const submit = async (event: Event) => {
     event.preventDefault();
+    if (startButton.disabled) return;
     clearTimeout(timer);
     started.textContent = "";
+    startButton.disabled = true;
     try {
       const response = await post("api/jobs", request(), signal);
       const problemText = response.ok ? "" : await errorText(response);
@@ -103,6 +105,8 @@ export function jobForm(choices: Choices, { params, signal }: ViewContext): HTML
       started.textContent = `Job ${job.id}: ${job.state}. See Jobs below.`;
     } catch (error) {
       if (!signal.aborted) showProblem((error as Error).message);
+    } finally {
+      startButton.disabled = false;
     }
   };
   const elementsOf = (...names: string[]) =>
@@ -232,7 +236,7 @@ function requestOf(fields: readonly Field[], values: FormValues): Record<string,
 }
 
 const post = (path: string, body: unknown, signal: AbortSignal) =>
-  fetch(path, {
+  send(path, {
     method: "POST",
     headers: { "content-type": "application/json" },
     body: JSON.stringify(body),

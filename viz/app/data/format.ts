@@ -1,9 +1,9 @@
 import { format } from "d3-format";
-import type { RunRow } from "../../api.ts";
+import type { RunRow, Setting } from "../../api.ts";
 
 export const percent: (value: number) => string = format(".2%");
-/** For axis ticks. */
-export const roundPercent: (value: number) => string = format(".0%");
+/** With as many decimals as the value has, at most three: for axis ticks, which do not repeat. */
+export const roundPercent: (value: number) => string = format(".3~%");
 export const integer: (value: number) => string = format(",.0f");
 const short = format(".3~s");
 
@@ -30,8 +30,8 @@ const dateTime = new Intl.DateTimeFormat(undefined, {
 });
 export const dateText = (ms: number): string => dateTime.format(ms);
 
-/** A relative difference with its sign. */
-export const change: (value: number) => string = format("+.1%");
+/** A relative difference with its sign: "+12.3%"; from ten times the base on, as a factor: "× 223". */
+export const change = (value: number): string => (value >= 9 ? `× ${approximate(value + 1)}` : format("+.1%")(value));
 
 /** The definitions of the hit ratio, by the names in the report. */
 export const hitRatios: Readonly<Record<string, string>> = {
@@ -50,6 +50,41 @@ export const latencies: Readonly<Record<string, string>> = {
   e2eMs: "end-to-end latency",
   queueMs: "queueing time",
 };
+
+/** A setting as a text that makes sense alone: "free-order reverse", "4 requests/s", "swap space 4 GiB". */
+export function settingText(name: string, value: Setting): string {
+  const known = settingTexts[name];
+  if (known) return known(value);
+  const [label, text] = settingParts(name, value);
+  return `${label} ${text}`;
+}
+
+const settingTexts: Readonly<Record<string, (value: Setting) => string>> = {
+  model: String,
+  gpu: String,
+  requestsPerS: (value) => `${value} requests/s`,
+  replicas: (value) => (value === 1 ? "1 replica" : `${value} replicas`),
+  tensorParallel: (value) => `TP ${value}`,
+  dataParallel: (value) => `DP ${value}`,
+  expertParallel: (value) => `EP ${value}`,
+  pipelineParallel: (value) => `PP ${value}`,
+  slo: (value) => `SLO ${value}`,
+};
+
+/** Units that end the names of settings, and how a value is shown in them. */
+const units: readonly (readonly [suffix: string, text: (value: number) => string])[] = [
+  ["Bytes", (value) => (value >= 2 ** 30 ? `${approximate(value / 2 ** 30)} GiB` : `${integer(value)} B`)],
+  ["PerS", (value) => perSecond(value)],
+  ["Ms", (value) => milliseconds(value)],
+];
+
+/** The name of a setting in words, and its value with the unit that ends the name: swapSpaceBytes → swap space, 4 GiB. */
+export function settingParts(name: string, value: Setting): readonly [label: string, text: string] {
+  const unit = typeof value === "number" ? units.find(([suffix]) => name.endsWith(suffix)) : undefined;
+  const label = (unit ? name.slice(0, -unit[0].length) : name).replace(/([a-z\d])([A-Z])/g, "$1 $2");
+  const words = label.replace(/[A-Z](?=[a-z])/g, (letter) => letter.toLowerCase());
+  return [words, unit ? unit[1](value as number) : String(value)];
+}
 
 /** The preset, or else the index, and the eviction policy. */
 export const policyOf = ({ preset, index, eviction }: Pick<RunRow, "preset" | "index" | "eviction">): string =>

@@ -1,6 +1,7 @@
 import type { RunRow } from "../../api.ts";
+import { settingText } from "./format.ts";
 
-/** Settings of a run by name, those that distinguish runs best first. */
+/** Settings of a run by name, as texts, those that distinguish runs best first. */
 type Settings = Readonly<Record<string, string>>;
 
 const rowSettings = (row: RunRow): Settings => ({
@@ -17,33 +18,28 @@ const rowSettings = (row: RunRow): Settings => ({
 
 const rowSettingNames: readonly string[] = Object.keys(rowSettings({} as RunRow));
 
-/** The settings that only a report has: rules, seed, warm-up, simulation and engine options. */
-export function reportSettings(report: Readonly<Record<string, unknown>>): Settings {
-  const settings: Record<string, string> = {};
-  const add = (value: unknown, path: string): void => {
-    if (value === null || value === undefined) return;
-    if (typeof value === "object") for (const [name, each] of Object.entries(value)) add(each, name);
-    else settings[path] ??= `${path} ${value}`;
-  };
-  const { simulation, engine, seed, warmup } = report;
-  const { requestsPerS } = (simulation ?? engine ?? {}) as { requestsPerS?: number | null };
-  // The user sets the rate; the speed of the trace is derived from it.
-  if (typeof requestsPerS === "number") settings["speed"] = `${requestsPerS} requests/s`;
-  add(simulation, "simulation");
-  add(engine, "engine");
-  add((report["policy"] as Record<string, unknown> | undefined)?.["rules"], "rules");
-  add(seed, "seed");
-  add(warmup, "warmup");
-  return settings;
+/** All settings of a run; the speed of the trace is left out where the rate is set, which it follows from. */
+function settingsOf(row: RunRow): Settings {
+  const named = Object.entries(row.settings).filter(([name]) => name !== "speed" || !("requestsPerS" in row.settings));
+  return { ...rowSettings(row), ...Object.fromEntries(named.map(([name, value]) => [name, settingText(name, value)])) };
+}
+
+export interface LabelOptions {
+  /** The label where no setting distinguishes the runs. */
+  fallback?(row: RunRow): string;
+  /** Settings that are in no label. */
+  readonly omitted?: readonly string[];
 }
 
 /** The shortest labels that distinguish runs by their settings; runs that differ only in cache size share a label. */
 export function runLabels(
   rows: readonly RunRow[],
-  more: ReadonlyMap<string, Settings>,
-  fallback = ({ preset, eviction }: RunRow) => preset ?? eviction,
+  { fallback = ({ preset, eviction }) => preset ?? eviction, omitted = [] }: LabelOptions = {},
 ): Map<string, string> {
-  const all = rows.map((row) => ({ ...rowSettings(row), ...more.get(row.id) }));
+  const all = rows.map((row) => {
+    const settings = settingsOf(row);
+    return Object.fromEntries(Object.entries(settings).filter(([name]) => !omitted.includes(name)));
+  });
   const names = [
     ...rowSettingNames,
     ...new Set(all.flatMap((settings) => Object.keys(settings)).filter((name) => !rowSettingNames.includes(name))),
@@ -86,15 +82,4 @@ function commonTexts(all: readonly Settings[], distinguishing: readonly string[]
     if (groups() < distinct) common.delete(text);
   }
   return common;
-}
-
-const colourCount = 8;
-
-/** A colour of the style sheet for each label, in the given order. */
-export function labelColours(labels: Iterable<string>): Map<string, string> {
-  const colours = new Map<string, string>();
-  for (const label of labels) {
-    if (!colours.has(label)) colours.set(label, `var(--c${colours.size % colourCount})`);
-  }
-  return colours;
 }

@@ -2,6 +2,7 @@ import type {
   BrokenRun,
   DifferenceData,
   Job,
+  ListedRun,
   LiveList,
   LiveRow,
   LogData,
@@ -17,10 +18,22 @@ import type {
 
 /** The response of the server to GET `path`, one of those in `viz/api.ts`. @throws Error with the server's message. */
 export async function get<Body>(path: string, signal?: AbortSignal): Promise<Body> {
-  const response = await fetch(path, signal ? { signal } : {});
+  const response = await request(path, signal ? { signal } : {});
   if (!response.ok) throw new Error(await errorText(response));
   return (await response.json()) as Body;
 }
+
+/** Sends a request to the server. @throws Error if there is no response */
+export async function request(path: string, options: RequestInit): Promise<Response> {
+  try {
+    return await fetch(path, options);
+  } catch (error) {
+    if ((error as Error).name === "AbortError") throw error;
+    throw new Error(noServer);
+  }
+}
+
+const noServer = "The server does not respond. If kvlab dashboard has ended, start it again.";
 
 /** The server's message of a response that is not ok, one line. */
 export async function errorText(response: Response): Promise<string> {
@@ -87,9 +100,22 @@ export const getDifference = (a: string, b: string, signal?: AbortSignal) =>
 
 export const isBroken = (row: object): row is BrokenRun => "problem" in row;
 
+/** The run with its settings by name, which are looked up when they are first read. */
+function withSettings(row: ListedRun, all: RunList["settings"]): RunRow {
+  let settings: RunRow["settings"] | undefined;
+  return {
+    ...row,
+    get settings() {
+      settings ??= Object.fromEntries(row.settings.map((number) => all[number]));
+      return settings;
+    },
+  };
+}
+
 /** The saved runs, the jobs and the active runs, kept up to date by server-sent events. */
 export class ServerState {
   runs: readonly (RunRow | BrokenRun)[] = [];
+  folder: RunList["folder"] = { path: "", exists: true };
   jobs: readonly Job[] = [];
   activeRuns: readonly (LiveRow | BrokenRun)[] = [];
   /** Whether the event stream is open. */
@@ -104,9 +130,9 @@ export class ServerState {
 
   /** Loads everything and subscribes to changes. A hidden page is not subscribed. */
   async start(): Promise<void> {
-    this.activeRuns = (await get<LiveList>("api/live")).live;
-    this.jobs = await get<Job[]>("api/jobs");
-    await this.refresh();
+    const [live, jobs] = await Promise.all([get<LiveList>("api/live"), get<Job[]>("api/jobs"), this.refresh()]);
+    this.activeRuns = live.live;
+    this.jobs = jobs;
     this.#listen();
     document.addEventListener("visibilitychange", () => this.#listen());
   }
@@ -161,10 +187,11 @@ export class ServerState {
   /** Fetches the list of runs. A response that arrives after that of a later request is discarded. */
   async refresh(): Promise<void> {
     const number = ++this.#requestedLists;
-    const { runs } = await get<RunList>("api/runs");
+    const { runs, settings, folder } = await get<RunList>("api/runs");
     if (number < this.#shownList) return;
     this.#shownList = number;
-    this.runs = runs;
+    this.folder = folder;
+    this.runs = runs.map((row) => (isBroken(row) ? row : withSettings(row, settings)));
     this.#notify();
   }
 

@@ -1,21 +1,13 @@
-import type { RunDetail, RunRow } from "../../api.ts";
+import type { RunRow } from "../../api.ts";
 import { haveOneSize, hitRatioBars, hitRatioCurve } from "../charts/hit-ratio.ts";
 import { latencyFigure, throughputFigure } from "../charts/latency.ts";
 import { requestPairsFigure } from "../charts/request-pairs.ts";
 import { differencesTable } from "../controls/differences-table.ts";
 import { h, rebuild, select, setChoices } from "../controls/dom.ts";
-import { type Comparison, isBound, isTimed } from "../data/comparison.ts";
-import { hitRatios } from "../data/format.ts";
-import { labelColours, reportSettings, runLabels } from "../data/run-labels.ts";
-import { getRun } from "../data/server.ts";
-import { linkTo, readRoute, updateRoute } from "../route.ts";
+import { type Comparison, comparisonOf, isTimed } from "../data/comparison.ts";
+import { hitRatios, integer } from "../data/format.ts";
+import { idList, idsIn, linkTo, readRoute, updateRoute } from "../route.ts";
 import type { View, ViewContext } from "../view.ts";
-
-/** More latency curves than this cannot be distinguished. */
-const maxLatencyCurves = 12;
-
-/** The reports of more runs than this are not fetched. */
-const maxReports = 60;
 
 /** The selected runs, or all runs of a trace: hit ratios, latencies, differences and request pairs. */
 export const compareView: View = { name: "compare", title: "Compare", menuOrder: 2, show: showCompare };
@@ -23,24 +15,32 @@ export const compareView: View = { name: "compare", title: "Compare", menuOrder:
 /** Runs that are saved or removed meanwhile update the figures; the user's choices are kept. */
 async function showCompare(context: ViewContext): Promise<void> {
   const { root, params, server, signal } = context;
-  const requestedIds = (params.get("runs") ?? "").split(",").filter(Boolean);
-  const trace = params.get("trace") ?? undefined;
   const isUnknown = (id: string) => !server.rows.some((row) => row.id === id);
-  if (requestedIds.some(isUnknown)) await server.refresh();
+  const requested = () =>
+    idsIn(
+      params.get("runs"),
+      server.rows.map(({ id }) => id),
+    );
+  if (requested().some(isUnknown)) await server.refresh();
   if (signal.aborted) return;
+  const requestedIds = requested();
+  // The workload stays when runs of others are saved.
+  const trace = params.get("trace") ?? undefined;
+  const workload = params.get("workload") ?? (server.rows[0] && workloadOf(server.rows[0]));
+  const isChosen = requestedIds.length > 0 || trace !== undefined;
+  if (!isChosen) updateRoute({ workload });
+  const choice = isChosen ? { ids: requestedIds, trace } : { ids: [], workload };
   const host = h("div");
   root.append(h("h1", {}, "Compare"), host);
-  const reports = new Map<string, Promise<RunDetail>>();
   let shownVersion: string | undefined;
   let layout: { readonly key: string; show(selection: Selection, comparison: Comparison): void } | undefined;
   let drawing = new AbortController();
-  const update = async () => {
-    const selection = selectionOf(server.rows, requestedIds, trace);
+  const update = () => {
+    const selection = selectionOf(server.rows, choice);
     const version = versionOf(selection);
     if (version === shownVersion) return;
     shownVersion = version;
-    const comparison = await comparisonOf(selection, reports, signal);
-    if (signal.aborted || shownVersion !== version) return;
+    const comparison = comparisonOf(selection.rows, server.rows);
     const key = layoutKeyOf(comparison);
     if (key !== layout?.key) {
       drawing.abort();
@@ -52,62 +52,58 @@ async function showCompare(context: ViewContext): Promise<void> {
         signal: AbortSignal.any([signal, drawing.signal]),
       };
       rebuild(host, () => {
-        layout = { key, show: comparison.rows.length === 0 ? buildEmpty(inner) : buildFigures(inner, comparison) };
+        layout = {
+          key,
+          show: comparison.rows.length === 0 ? buildEmpty(inner, comparison) : buildFigures(inner, comparison),
+        };
         layout.show(selection, comparison);
       });
     } else layout.show(selection, comparison);
   };
-  await update();
-  server.watch(() => void update(), signal);
+  update();
+  server.watch(update, signal);
 }
 
 /** The runs to compare, and the other choices that the view offers. */
 interface Selection {
   readonly rows: readonly RunRow[];
-  /** Bounds of the same trace that are not in `rows`. */
-  readonly bounds: readonly RunRow[];
-  /** Run ids of the URL; empty: all runs of `trace`. */
-  readonly requestedIds: readonly string[];
-  readonly trace: string | undefined;
-  /** All traces with saved runs. */
-  readonly traces: readonly string[];
+  readonly choice: Choice;
+  /** All saved runs. */
+  readonly all: readonly RunRow[];
 }
 
-function selectionOf(
-  rows: readonly RunRow[],
-  requestedIds: readonly string[],
-  requestedTrace: string | undefined,
-): Selection {
-  const traces = [...new Set(rows.map(({ trace }) => trace))];
-  const trace = requestedTrace ?? traces[0];
-  const selected =
-    requestedIds.length > 0
-      ? rows.filter(({ id }) => requestedIds.includes(id))
-      : rows.filter((row) => row.trace === trace);
-  return { rows: selected, bounds: boundsOf(selected, rows), requestedIds, trace, traces };
+/** What the URL selects: runs by their ids; all runs of a trace; or, as in the menu, those of a workload. */
+interface Choice {
+  readonly ids: readonly string[];
+  readonly trace?: string | undefined;
+  readonly workload?: string | undefined;
 }
 
-/** Saved bounds of the same requests: the unlimited cache, and the offline optimum within the sizes of the selected runs. */
-function boundsOf(selected: readonly RunRow[], rows: readonly RunRow[]): RunRow[] {
-  const requestsOf = ({ trace, requests }: RunRow) => `${requests} ${trace}`;
-  const [same, known] = [new Set(selected.map(requestsOf)), new Set(selected)];
-  const isSame = (row: RunRow) => same.has(requestsOf(row));
-  const sizes = selected.filter((row) => !isBound(row)).map(sizeOf);
-  const [least, most] = [Math.min(...sizes), Math.max(...sizes)];
-  const isWithin = (row: RunRow) => row.blocks === null || (sizeOf(row) >= least && sizeOf(row) <= most);
-  const isOther = (row: RunRow) => row.target === "cache" && isBound(row) && !known.has(row);
-  return rows.filter((row) => isOther(row) && isSame(row) && isWithin(row));
+function selectionOf(all: readonly RunRow[], choice: Choice): Selection {
+  const { ids, trace, workload } = choice;
+  const isSelected = (row: RunRow) =>
+    ids.length > 0 ? ids.includes(row.id) : trace === undefined ? workloadOf(row) === workload : row.trace === trace;
+  return { rows: all.filter(isSelected), choice, all };
 }
+
+/** A trace, its first requests, and a target: runs of other workloads are compared only if they are selected. */
+const workloadOf = ({ trace, requests, target }: RunRow) => `${trace}, ${integer(requests)} requests, ${target}`;
 
 /** Differs if anything that is shown differs. */
-const versionOf = ({ rows, bounds, traces }: Selection) =>
-  [...[...rows, ...bounds].map(({ id, savedAtMs }) => `${id} ${savedAtMs}`), ...traces].join("\n");
+const versionOf = ({ rows, all }: Selection) =>
+  [...rows, undefined, ...all].map((row) => row && `${row.id} ${row.savedAtMs}`).join("\n");
 
 /** Comparisons with equal keys have the same figures. */
 const layoutKeyOf = (comparison: Comparison) =>
-  [Math.min(2, comparison.rows.length), haveOneSize(comparison), comparison.rows.some(isTimed)].join();
+  [
+    Math.min(2, comparison.rows.length),
+    haveOneSize(comparison),
+    comparison.rows.some(isTimed),
+    comparison.interrupted.length > 0,
+  ].join();
 
-function buildEmpty({ root }: ViewContext) {
+function buildEmpty({ root }: ViewContext, { interrupted }: Comparison) {
+  if (interrupted.length > 0) root.append(h("p", { class: "hint" }, "All selected runs were interrupted."));
   root.append(h("p", { class: "hint" }, "No runs to compare: ", h("a", { href: linkTo("runs") }, "select runs"), "."));
   return () => {};
 }
@@ -130,138 +126,62 @@ function buildFigures(context: ViewContext, first: Comparison): (selection: Sele
     differences.show(shown);
   };
   const goTo = (value: string) => {
-    location.hash = linkTo("compare", { trace: value, metric });
+    location.hash = linkTo("compare", { workload: value, metric });
   };
   const selectionBar = h("div");
-  const traceList = select("All runs of trace", [], "", goTo);
+  const workloadList = select("All runs of", [], "", goTo);
   root.append(h("div", { class: "bar" }, selectionBar, select("Hit ratio definition", metrics, metric, setMetric)));
   const timed = areTimed ? [latencyFigure(context), throughputFigure(signal)] : [];
-  const limitNote = h("p", { class: "hint" });
+  const warnings = h("ul");
+  root.append(h("div", { class: "warnings", role: "status" }, warnings));
   if (!areTimed || !isOneSize) root.append(capacity.element);
   if (areTimed) {
     const bars = h("div", {}, isOneSize && capacity.element, timed[1].element);
-    root.append(h("div", { class: "grid" }, timed[0].element, bars), limitNote);
+    root.append(h("div", { class: "grid" }, timed[0].element, bars));
   }
   root.append(differences.element);
   const pairs = first.rows.length > 1 ? requestPairsFigure(context) : undefined;
   if (pairs) root.append(pairs.element);
-  return ({ requestedIds, rows, trace = "", traces }, comparison) => {
+  return ({ rows, choice: { ids, trace, workload = "" }, all }, comparison) => {
     shown = comparison;
-    if (requestedIds.length === 0) {
-      setChoices(
-        traceList,
-        traces.map((value) => ({ value, label: value })),
-        trace,
-      );
-      if (!traceList.isConnected) selectionBar.replaceChildren(traceList);
-    } else selectionBar.replaceChildren(...selectionText(rows.length, requestedIds));
+    warnings.replaceChildren(...warningsOf(comparison).map((text) => h("li", {}, text)));
+    warnings.parentElement!.hidden = warnings.childElementCount === 0;
+    if (ids.length > 0) selectionBar.replaceChildren(...selectionText(rows, ids));
+    else {
+      const every = trace === undefined ? [] : [{ value: "", label: `${trace}, every run` }];
+      const workloads = [...new Set(all.map(workloadOf))].map((value) => ({ value, label: value }));
+      setChoices(workloadList, [...every, ...workloads], workload);
+      if (!workloadList.isConnected) selectionBar.replaceChildren(workloadList);
+    }
     capacity.show(comparison);
     differences.show(comparison);
     pairs?.show(comparison);
-    const timedRows = comparison.rows.filter(isTimed);
-    for (const figure of timed) figure.show({ ...comparison, rows: timedRows.slice(0, maxLatencyCurves) });
-    limitNote.hidden = timedRows.length <= maxLatencyCurves;
-    limitNote.textContent = `Latencies and throughput are shown for the first ${maxLatencyCurves} of ${timedRows.length} runs that have them.`;
+    for (const figure of timed) figure.show({ ...comparison, rows: comparison.rows.filter(isTimed) });
   };
 }
 
-function selectionText(count: number, requestedIds: readonly string[]): Node[] {
-  const missing = requestedIds.length - count;
-  const link = h("a", { href: linkTo("runs", { runs: requestedIds.join(",") }) }, "change selection");
+/** Why runs are not comparable, and which are left out. */
+function warningsOf({ warnings, interrupted, rows }: Comparison): string[] {
+  const names = interrupted.slice(0, 3).map(({ id }) => id);
+  const more = interrupted.length > names.length ? `, and ${interrupted.length - names.length} more` : "";
+  const refusing = rows.filter(({ refused, requests }) => refused === requests);
+  return [
+    ...(warnings.length > 0
+      ? ["The runs are not of one workload: their differences are not only those of policies."]
+      : []),
+    ...warnings,
+    ...(interrupted.length > 0 ? [`Interrupted runs are not drawn: ${names.join(", ")}${more}.`] : []),
+    ...(refusing.length > 0 ? [`${refusing.length} of the runs refused every request.`] : []),
+  ];
+}
+
+function selectionText(rows: readonly RunRow[], requestedIds: readonly string[]): Node[] {
+  const count = rows.length;
+  const missing = requestedIds.filter((id) => !rows.some((row) => row.id === id));
+  const gone = missing.slice(0, 3).join(", ") + (missing.length > 3 ? " …" : "");
+  const link = h("a", { href: linkTo("runs", { runs: idList(requestedIds) }) }, "change selection");
   const runs = count === 1 ? "1 selected run" : `${count} selected runs`;
-  return [h("p", { class: "count" }, `${runs}${missing > 0 ? `, ${missing} not found` : ""} · `, link)];
+  return [
+    h("p", { class: "count" }, `${runs}${missing.length > 0 ? `, ${missing.length} not found: ${gone}` : ""} · `, link),
+  ];
 }
-
-/**
- * Labels and colours of the runs. Settings that the list of runs lacks (rules, seed) are taken from the reports, which are
- * fetched only if they are needed: to distinguish runs of one size, for timed runs, and to check the bounds.
- */
-async function comparisonOf(
-  { rows, bounds }: Selection,
-  reports: Map<string, Promise<RunDetail>>,
-  signal: AbortSignal,
-): Promise<Comparison> {
-  const reportOf = ({ id, savedAtMs }: RunRow) => {
-    const key = `${id} ${savedAtMs}`;
-    const known = reports.get(key) ?? getRun(id, signal);
-    reports.set(key, known);
-    known.catch(() => reports.delete(key));
-    return known;
-  };
-  const all = [...rows, ...bounds];
-  const areAmbiguous = haveSameLabels(all, labelsOf(all, new Map()));
-  const reported = rows.some(isTimed) || areAmbiguous || bounds.length > 0 ? all : [];
-  const areTooMany = reported.length > maxReports;
-  const details = areTooMany ? [] : await Promise.allSettled(reported.map(reportOf));
-  const facts = details.flatMap((each) =>
-    each.status === "fulfilled" ? [[each.value.row.id, reportSettings(each.value.report)] as const] : [],
-  );
-  const known = new Map(facts);
-  const valid = validBounds(rows, bounds, known);
-  const labels = labelsOf([...rows, ...valid], known);
-  const bandLabels = labelsOf([...rows, ...valid], withoutBandAxes(known));
-  const sortedBy = (some: readonly RunRow[]) =>
-    [...some].sort((a, b) => labels.get(a.id)!.localeCompare(labels.get(b.id)!) || sizeOf(a) - sizeOf(b));
-  const sorted = sortedBy(rows);
-  const online = sorted.filter((row) => !isBound(row));
-  const bandColours = labelColours(online.map(({ id }) => bandLabels.get(id)!));
-  const colours = new Map(online.map(({ id }) => [labels.get(id)!, bandColours.get(bandLabels.get(id)!)!]));
-  return {
-    rows: sorted,
-    bounds: sortedBy(valid),
-    areBoundsUnchecked: areTooMany && bounds.length > 0,
-    labels,
-    bandLabels,
-    colours,
-  };
-}
-
-/**
- * The bounds that are valid for all rows: with the same warm-up, and with the same rule `cache-generated`, as caching output
- * tokens raises the optimum. An unlimited cache that caches output tokens bounds every run. Of bounds with equal
- * values one is kept.
- */
-function validBounds(
-  rows: readonly RunRow[],
-  bounds: readonly RunRow[],
-  facts: ReadonlyMap<string, ReturnType<typeof reportSettings>>,
-): RunRow[] {
-  const of = (name: string, { id }: RunRow) => facts.get(id)?.[name];
-  const areAll = (name: string, bound: RunRow) => rows.every((row) => of(name, row) === of(name, bound));
-  const cachesAll = (bound: RunRow) => bound.blocks === null && of("cache-generated", bound) === "cache-generated true";
-  const valid = bounds.filter(
-    (bound) => facts.has(bound.id) && areAll("warmup", bound) && (cachesAll(bound) || areAll("cache-generated", bound)),
-  );
-  const valuesOf = ({ requests, blocks, hitRatio }: RunRow) => JSON.stringify([requests, blocks, hitRatio]);
-  return [...new Map(valid.map((row) => [valuesOf(row), row])).values()];
-}
-
-/** Labels of runs; those of bounds begin with the kind of the bound. */
-function labelsOf(rows: readonly RunRow[], facts: Parameters<typeof runLabels>[1]): Map<string, string> {
-  const named = (some: readonly RunRow[], name: string): [string, string][] => {
-    const labels = runLabels(some, facts, () => "");
-    return some.map(({ id }) => [id, [name, labels.get(id)].filter(Boolean).join(" · ")]);
-  };
-  const isUnlimited = ({ blocks }: RunRow) => blocks === null;
-  return new Map([
-    ...runLabels(
-      rows.filter((row) => !isBound(row)),
-      facts,
-    ),
-    ...named(
-      rows.filter((row) => isBound(row) && !isUnlimited(row)),
-      "offline optimum",
-    ),
-    ...named(rows.filter(isUnlimited), "unlimited cache"),
-  ]);
-}
-
-/** Settings without what policies leave open: the order of ties and the seed. */
-const withoutBandAxes = (facts: Parameters<typeof runLabels>[1]): Parameters<typeof runLabels>[1] =>
-  new Map([...facts].map(([id, { "free-order": _, seed: __, ...others }]) => [id, others]));
-
-/** Whether two runs of one cache size have the same label. */
-const haveSameLabels = (rows: readonly RunRow[], labels: ReadonlyMap<string, string>) =>
-  new Set(rows.map((row) => `${labels.get(row.id)} ${row.capacityTokens}`)).size < rows.length;
-
-const sizeOf = ({ capacityTokens }: RunRow) => capacityTokens ?? Number.POSITIVE_INFINITY;

@@ -3,7 +3,7 @@ import { figure, onWidth } from "../charts/figure.ts";
 import { type Line, LineChart } from "../charts/line-chart.ts";
 import { h, select } from "../controls/dom.ts";
 import { approximate, hitRatios, integer, percent, roundPercent } from "../data/format.ts";
-import { labelColours } from "../data/run-labels.ts";
+import { boundStyle, seriesStyles } from "../data/series-style.ts";
 import { get } from "../data/server.ts";
 import { updateRoute } from "../route.ts";
 import type { View, ViewContext } from "../view.ts";
@@ -91,14 +91,16 @@ function linesOf({ curves, bands, metric: main, isSampled }: CurvesDetail, metri
   ].filter((of) => new Set(bands.map(of)).size > 1);
   const evictionOf = ({ curves: [first] }: Band) => curves[first].eviction;
   const labelOf = (band: Band) => [evictionOf(band), ...names.map((of) => of(band))].filter(Boolean).join(", ");
-  const colours = labelColours(bands.filter((band) => evictionOf(band) !== "bound").map(labelOf));
+  const styles = seriesStyles(
+    bands.filter((band) => evictionOf(band) !== "bound").map((band) => [labelOf(band), evictionOf(band)]),
+  );
   const hasIntervals = isSampled && metric === main;
   return drawn.map((band): Line => {
     const members = band.curves.map((number) => curves[number].points);
     return {
       label: labelOf(band),
-      colour: colours.get(labelOf(band)) ?? "var(--bound)",
-      dashed: evictionOf(band) === "bound",
+      style: styles.get(labelOf(band)) ?? boundStyle,
+      isBound: evictionOf(band) === "bound",
       points: members[0].map(({ blocks }, i) => {
         const at = members.map((points) => points[i]);
         const values = at.map(({ hitRatio }) => hitRatio[metric]);

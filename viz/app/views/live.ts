@@ -7,6 +7,7 @@ import { progressBar, stateMark } from "../controls/active-runs.ts";
 import { commandCard } from "../controls/command-card.ts";
 import { announce, h, segments } from "../controls/dom.ts";
 import { metricTiles, type Tile } from "../controls/metric-tiles.ts";
+import { noRunNamed } from "../controls/no-run.ts";
 import {
   approximate,
   dateText,
@@ -28,6 +29,10 @@ export const liveView: View = { name: "live", title: "Live", show: showLive };
 function showLive(context: ViewContext): void {
   const { root, params, server, signal } = context;
   const id = params.get("id") ?? "";
+  if (id === "") {
+    root.append(...noRunNamed("Live"));
+    return;
+  }
   let shown: LiveRun | undefined;
   const draw = () => {
     const row = server.activeRuns.find((each) => each.id === id);

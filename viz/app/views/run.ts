@@ -1,4 +1,4 @@
-import type { RunDetail } from "../../api.ts";
+import type { RunDetail, Setting } from "../../api.ts";
 import { missReasonsFigure, type TokenCounts } from "../charts/miss-reasons.ts";
 import { requestHitsFigure } from "../charts/request-hits.ts";
 import { type ResidencyReport, residencyFigure } from "../charts/residency.ts";
@@ -6,6 +6,7 @@ import { timeSeriesFigure } from "../charts/time-series.ts";
 import { commandCard } from "../controls/command-card.ts";
 import { h, rebuild } from "../controls/dom.ts";
 import { metricTiles, type Tile } from "../controls/metric-tiles.ts";
+import { noRunNamed } from "../controls/no-run.ts";
 import { prefixesCard } from "../controls/prefix-tables.ts";
 import {
   approximate,
@@ -15,6 +16,7 @@ import {
   percent,
   perSecond,
   policyOf,
+  settingParts,
   targetText,
 } from "../data/format.ts";
 import { getRun, getSeries, isBroken } from "../data/server.ts";
@@ -58,6 +60,10 @@ export const runView: View = { name: "run", title: "Run", show: showRun };
 async function showRun(context: ViewContext): Promise<void> {
   const { root, params, server, signal } = context;
   const id = params.get("id") ?? "";
+  if (id === "") {
+    root.append(...noRunNamed("Run"));
+    return;
+  }
   const alert = h("p", { class: "problem", role: "alert", hidden: true });
   const host = h("div");
   root.append(alert, host);
@@ -125,6 +131,8 @@ function drawRun(context: ViewContext, { row, command, files }: RunDetail, repor
         `The run was interrupted after ${integer(interrupted.requestsDone)} of ${integer(interrupted.of)} requests.`,
       ),
     );
+  if (row.refused !== undefined && row.refused === row.requests)
+    root.append(h("p", { class: "problem" }, "The run refused every request: no metric below describes a served one."));
   root.append(timeSeriesFigure(context, (...args) => getSeries(row.id, ...args)).element);
   root.append(h("div", { class: "grid" }, missReasonsFigure(report.cache, signal), requestHitsFigure(row.id, signal)));
   if (report.residency) root.append(residencyFigure(report.residency, signal));
@@ -191,7 +199,7 @@ function configurationCard(row: RunDetail["row"], report: Report, files: readonl
         ? []
         : typeof value === "object"
           ? [[name, JSON.stringify(value).replace(/[{}"]/g, "").replaceAll(",", ", ")]]
-          : [[name, String(value)]],
+          : [[...settingParts(name, value as Setting)]],
     );
   const facts: [string, string][] = [
     ["trace", trace.files.join(", ") || "the built-in example"],

@@ -1,10 +1,11 @@
 import type { BrokenRun, RunRow } from "../../api.ts";
 import { activeRunsCard } from "../controls/active-runs.ts";
 import { h } from "../controls/dom.ts";
+import { refusedBadge } from "../controls/refused-badge.ts";
 import { type Column, Table } from "../controls/table.ts";
 import { approximate, dateText, integer, milliseconds, percent, policyOf } from "../data/format.ts";
 import { isBroken } from "../data/server.ts";
-import { linkTo, updateRoute } from "../route.ts";
+import { idList, idsIn, linkTo, updateRoute } from "../route.ts";
 import type { View, ViewContext } from "../view.ts";
 
 type Row = RunRow | BrokenRun;
@@ -31,7 +32,12 @@ export const runsView: View = { name: "runs", title: "Runs", menuOrder: 1, show:
 
 function showRuns(context: ViewContext): void {
   const { root, params, server, signal } = context;
-  const selected = new Set((params.get("runs") ?? "").split(",").filter(Boolean));
+  const selected = new Set(
+    idsIn(
+      params.get("runs"),
+      server.runs.map(({ id }) => id),
+    ),
+  );
   let query = params.get("q") ?? "";
   const count = h("p", { class: "count", role: "status" });
   const actions = h("div", { class: "actions" });
@@ -57,6 +63,7 @@ function showRuns(context: ViewContext): void {
           {},
           h("a", { class: "id", href: linkTo("run", { id: row.id }) }, row.id),
           row.interrupted ? h("span", { class: "badge" }, "interrupted") : undefined,
+          row.refused !== undefined && refusedBadge(row),
         );
   const columns: readonly Column<Row>[] = [
     { name: "select", label: "", value: () => undefined, show: (row) => (isBroken(row) ? "" : checkbox(row.id)) },
@@ -105,7 +112,7 @@ function showRuns(context: ViewContext): void {
     drawActions();
   };
   const update = () => {
-    updateRoute({ runs: [...selected].join(","), q: query });
+    updateRoute({ runs: idList([...selected]), q: query });
     draw();
   };
   const selectShown = () => {
@@ -118,7 +125,7 @@ function showRuns(context: ViewContext): void {
     update();
   };
   const drawActions = () => {
-    const runs = [...selected].join(",");
+    const runs = idList([...selected]);
     actions.replaceChildren(
       h("button", { type: "button", click: selectShown }, "Select shown"),
       selected.size > 0
@@ -140,7 +147,15 @@ function showRuns(context: ViewContext): void {
   );
   if (server.runs.length === 0)
     root.append(
-      h("p", { class: "hint" }, "There are no saved runs. ", h("code", {}, "kvlab compare --out runs"), " saves some."),
+      h(
+        "p",
+        { class: "hint" },
+        server.folder.exists ? "There are no saved runs in " : "There is no folder ",
+        h("code", {}, server.folder.path),
+        server.folder.exists ? ". " : " yet; it is created when a run is saved. ",
+        h("code", {}, "kvlab compare --out runs"),
+        " saves some.",
+      ),
     );
   table.element.addEventListener("keydown", moveFocus);
   draw();

@@ -1,9 +1,10 @@
 import type { Choices, Job } from "../../api.ts";
 import { announce, h } from "../controls/dom.ts";
 import { jobForm } from "../controls/job-form.ts";
+import { refusedBadge } from "../controls/refused-badge.ts";
 import { type Column, Table } from "../controls/table.ts";
-import { errorText, get, isBroken } from "../data/server.ts";
-import { linkTo } from "../route.ts";
+import { errorText, get, isBroken, request } from "../data/server.ts";
+import { idList, linkTo } from "../route.ts";
 import type { View, ViewContext } from "../view.ts";
 
 /** A form that starts replays and comparisons, and the jobs with their progress. */
@@ -48,7 +49,7 @@ const jobColumns = ({ server }: ViewContext): Column<Job>[] => [
     name: "runs",
     label: "Runs",
     value: ({ runs }: Job) => runs.length,
-    show: (job: Job) => liveOf(job, server) ?? runsOf(job),
+    show: (job: Job) => liveOf(job, server) ?? runsOf(job, server),
   },
   {
     name: "command",
@@ -71,17 +72,25 @@ function liveOf({ pid }: Job, { activeRuns }: ViewContext["server"]): Node | und
   return row && h("a", { href: linkTo("live", { id: row.id }) }, "live");
 }
 
-function runsOf({ runs }: Job): Node | string {
+function runsOf({ runs }: Job, { rows }: ViewContext["server"]): Node | string {
   if (runs.length === 0) return "–";
-  if (runs.length === 1) return h("a", { href: linkTo("run", { id: runs[0] }) }, "open");
-  return h("a", { href: linkTo("compare", { runs: runs.join(",") }) }, `compare ${runs.length}`);
+  if (runs.length === 1) {
+    const row = rows.find(({ id }) => id === runs[0]);
+    const link = h("a", { href: linkTo("run", { id: runs[0] }) }, "open");
+    return row?.refused === undefined ? link : h("span", {}, link, refusedBadge(row));
+  }
+  return h("a", { href: linkTo("compare", { runs: idList(runs) }) }, `compare ${runs.length}`);
 }
 
 function cancelOf({ id, state }: Job): Node | string {
   if (state !== "running" && state !== "waiting") return "";
   const click = async () => {
-    const response = await fetch(`api/jobs/${id}`, { method: "DELETE" });
-    announce(response.ok ? `Cancelling job ${id}` : await errorText(response));
+    try {
+      const response = await request(`api/jobs/${id}`, { method: "DELETE" });
+      announce(response.ok ? `Cancelling job ${id}` : await errorText(response));
+    } catch (error) {
+      announce((error as Error).message);
+    }
   };
   return h("button", { type: "button", "aria-label": `Cancel job ${id}`, click }, "Cancel");
 }

@@ -2,9 +2,10 @@ import type { DifferenceData, MomentData, RunDetail } from "../../api.ts";
 import { type ColourMode, colourModes } from "../charts/block-colours.ts";
 import { type NamedLog, Scrubber } from "../charts/scrubber.ts";
 import { announce, h, segments, select } from "../controls/dom.ts";
+import { noRunNamed } from "../controls/no-run.ts";
 import { integer } from "../data/format.ts";
 import { LatestRequest } from "../data/latest-request.ts";
-import { reportSettings, runLabels } from "../data/run-labels.ts";
+import { runLabels } from "../data/run-labels.ts";
 import { getDifference, getLog, getMoment, getRun } from "../data/server.ts";
 import { linkTo, updateRoute } from "../route.ts";
 import type { View, ViewContext } from "../view.ts";
@@ -22,7 +23,11 @@ export const timeTravelView: View = { name: "travel", title: "Events", show: sho
 async function showTimeTravel(context: ViewContext): Promise<void> {
   const { root, params, signal } = context;
   const ids = [params.get("id") ?? "", params.get("with") ?? ""].filter(Boolean);
-  const title = h("h1", {}, ids.length > 1 ? "Events of two runs" : `Events of ${ids[0] ?? "no run"}`);
+  if (ids.length === 0) {
+    root.append(...noRunNamed("Events"));
+    return;
+  }
+  const title = h("h1", {}, ids.length > 1 ? "Events of two runs" : `Events of ${ids[0]}`);
   const loading = h("p", { class: "hint", role: "status" }, "Reading the log…");
   root.append(title, loading);
   try {
@@ -30,7 +35,7 @@ async function showTimeTravel(context: ViewContext): Promise<void> {
     const logs = await Promise.all(ids.map((id) => getLog(id, signal)));
     if (signal.aborted) return;
     const rows = details.map(({ row }) => row);
-    const labels = runLabels(rows, new Map(details.map(({ row, report }) => [row.id, reportSettings(report)])));
+    const labels = runLabels(rows);
     const names = rows.map(({ id }) => labels.get(id) ?? id);
     const areNamesUnique = names[0] !== names[1];
     const runs = ids.map((id, i) => ({

@@ -1,0 +1,8 @@
+/** Sizes closer than this are one size: systems with other block sizes cannot have equal numbers of tokens. */
+const sameSize = 1.05;
+
+/** The points before which a line is broken, because between it and the one before lies one of `sizes` that the line lacks. */
+export function breaksBetween(points: readonly { readonly x: number }[], sizes: readonly number[]): Set<number> {
+  const isBetween = (i: number) => (size: number) => size > points[i - 1].x * sameSize && size * sameSize < points[i].x;
+  return new Set(points.flatMap((_, i) => (i > 0 && sizes.some(isBetween(i)) ? [i] : [])));
+}
