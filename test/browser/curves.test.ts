@@ -37,7 +37,7 @@ describe.runIf(hasBrowser)("saved curves in a browser", () => {
       const page = await visit(`${url}#/${view}`);
       const figure = page.locator("figure", { hasText: "Hit ratio by cache size" });
       for (const name of ["lru", "mru"]) await figure.getByText(name, { exact: true }).waitFor();
-      expect(await figure.locator("svg.chart path[fill^='var(--c']").count()).toBe(2);
+      expect(await figure.locator("g[fill-opacity='0.18'] > path").count()).toBe(2);
       await figure.getByText("lines: the mean").waitFor();
       expect(await violations(page)).toEqual([]);
     },
