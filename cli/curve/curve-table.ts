@@ -1,11 +1,14 @@
 import { counted, grouped } from "../../core/counted.ts";
 import { curveBands } from "../../lab/curve/curve-bands.ts";
-import type { Curve, CurveBand, CurvePoint } from "../../lab/curve/curve-document.ts";
+import type { CurveBand, CurvePoint } from "../../lab/curve/curve-document.ts";
 import type { Curves } from "../../lab/curve/curves.ts";
 import type { Metric } from "../../lab/output/hit-ratios.ts";
 import { approximate, percent, ratio } from "../../lab/output/numbers.ts";
 import { ratioMeanings } from "../output/summary.ts";
 import { aligned, colors, wrapped } from "../output/table.ts";
+
+/** Estimates of sizes below this many times the common content are biased (docs/curve.md). */
+const biasedBelow = 10;
 
 /** A row for each size of the cache, a column for each curve or band. */
 export function curveTable({ report, name }: Curves): string {
@@ -28,7 +31,7 @@ export function curveTable({ report, name }: Curves): string {
   ]);
   const bold = headers.map((cells) => cells.map((cell) => colors.bold(cell)));
   const table = aligned([...bold, ...rows], "r".repeat(2 + bands.length));
-  return [heading, table, meaning(report, bands), ...refusals(curves, sample !== undefined)].join("\n\n");
+  return [heading, table, meaning(report, bands), ...refusals(report)].join("\n\n");
 }
 
 /** The names in which curves differ, one row for each kind of name. */
@@ -61,7 +64,7 @@ function meaning({ metric, curves, sample }: Curves["report"], bands: readonly C
   if (over !== undefined) lines.push(over);
   if (sample)
     lines.push(
-      `Estimated from ${counted(sample.requests, "request")} in ${grouped(sample.groups)} of ${counted(sample.ofGroups, "group")} with shared content, in caches of ${percent(sample.tokenShare)} of the size; ± is an interval of 95 %, without the error of that scaling.`,
+      `Estimated from ${counted(sample.requests, "request")} in ${grouped(sample.groups)} of ${counted(sample.ofGroups, "group")} with shared content, in caches of ${percent(sample.tokenShare)} of the size; ± is an interval of 95 %.`,
     );
   if (curves.some(({ method }) => method === "bound")) lines.push("bound: no eviction policy exceeds it.");
   return lines.map((line) => wrapped(line, 0)).join("\n");
@@ -78,11 +81,24 @@ function bandMeaning(bands: readonly CurveBand[], isSampled: boolean): string | 
   return `low–high: the lowest and the highest hit ratio over ${axes.join(" and ")}${isSampled ? ", with their intervals" : ""}.`;
 }
 
-/** The largest size at which requests were refused. */
-function refusals(curves: readonly Curve[], isSampled: boolean): string[] {
+/** Sizes at which requests were refused, or whose estimates are biased. */
+function refusals({ curves, sample }: Curves["report"]): string[] {
   const refusing = curves[0].points.filter(({ refusedRequests = 0 }) => refusedRequests > 0);
   const [most, last] = [refusing[0], refusing[refusing.length - 1]];
-  if (most === undefined || isSampled) return [];
+  if (sample) {
+    const near = curves[0].points.filter(({ blocks }) => blocks < biasedBelow * sample.commonBlocks);
+    const reasons = [
+      ...(near.length > 0
+        ? [`content of ${counted(sample.commonBlocks, "block")} is common to many requests and not scaled`]
+        : []),
+      ...(last ? ["the smaller cache of the sample refuses requests"] : []),
+    ];
+    const largest = Math.max(...[...near, ...refusing].map(({ blocks }) => blocks));
+    if (reasons.length === 0) return [];
+    const biased = `Estimates at sizes of up to ${counted(largest, "block")} may be biased by more than their interval: ${reasons.join("; ")}.`;
+    return [colors.yellow(wrapped(biased, 0))];
+  }
+  if (most === undefined) return [];
   const text =
     `Caches of up to ${counted(last.blocks, "block")} are smaller than some requests, which they refuse: ` +
     `${counted(last.refusedRequests!, "request")} at ${grouped(last.blocks)}, ${grouped(most.refusedRequests!)} at ${grouped(most.blocks)}.`;

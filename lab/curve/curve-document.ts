@@ -41,6 +41,8 @@ export interface SampleReport {
   readonly ofGroups: number;
   /** Prompt tokens of the sample ÷ those of the trace: the share by which caches are smaller. */
   readonly tokenShare: number;
+  /** Blocks of content that is common to so many requests that it is not scaled: estimates of sizes near it are biased. */
+  readonly commonBlocks: number;
 }
 
 /** The document that `kvlab curve --json` prints: schema curve/1. */

@@ -105,8 +105,10 @@ async function curvesOf(
   try {
     const distinct = (await shared.of(referenceParts(options, configurations), blockTokens)).distinctBlocks;
     assert(distinct !== undefined, "the distinct blocks of a trace were not counted");
-    const distinctBlocks = Math.round(distinct / share);
-    const sizes = sizesOf(blocks ?? defaultSizes, distinctBlocks);
+    const common = Math.ceil((sample?.commonTokens ?? 0) / blockTokens);
+    const distinctBlocks = common + Math.round(Math.max(0, distinct - common) / share);
+    const wanted = sizesOf(blocks ?? defaultSizes, distinctBlocks);
+    const sizes = sample && wanted.length === 1 ? withNeighbour(wanted[0]) : wanted;
     const replays = configurations.reduce((sum, one) => sum + (isOnePass(one) ? 1 : sizes.length), 0);
     const setup: CurveSetup = {
       threads: options.threads,
@@ -118,24 +120,35 @@ async function curvesOf(
     const points = new Map<Configuration, CurvePoint[]>();
     const bounds: Curve[] = [];
     for (const tokens of new Set(configurations.map(tokensOf))) {
-      const cacheSizes = sizes.map((size) =>
-        Math.max(1, Math.floor((Math.round(size * share) * blockTokens) / tokens)),
-      );
+      const cacheSizes = sizes.map((size) => {
+        const shared = Math.min(size, common);
+        const scaled = shared + Math.round((size - shared) * share);
+        return Math.max(1, Math.floor((scaled * blockTokens) / tokens));
+      });
       const same = configurations.filter((one) => tokensOf(one) === tokens);
       const sized = { ...setup, blockTokens: tokens, cacheSizes };
       for (const computed of await pointsOf(same, shared, sized)) points.set(...computed);
       if (bound) bounds.push(...(await boundCurves(same, shared, totals.unitTokens, sized)));
     }
+    const pointsAt = (these: readonly number[], one: Configuration) =>
+      points.get(one)!.filter((point) => these.includes(point.blocks));
     const curves = configurations.map((one): Curve => {
       const method = isOnePass(one) ? "one-pass" : "replay";
       const drawn = method === "replay" && seedsOf(options).length > 1 ? { seed: one.seed! } : {};
       const other = tokensOf(one) === blockTokens ? {} : { blockTokens: tokensOf(one) };
-      return { ...labelOf(one), ...drawn, ...other, exact: sample === undefined, method, points: points.get(one)! };
+      return {
+        ...labelOf(one),
+        ...drawn,
+        ...other,
+        exact: sample === undefined,
+        method,
+        points: pointsAt(wanted, one),
+      };
     });
     const computed = {
       ...{ schema: "curve/1" as const, kvlab: version, trace: streamReport(whole, whole.totals!) },
       ...{ blockTokens, distinctBlocks, metric, warmup, seed: seedsOf(options)[0] },
-      ...(sample && { sample: sampleReport(sample, options.sample!, totals.requests) }),
+      ...(sample && { sample: sampleReport(sample, options.sample!, totals.requests, common) }),
       curves: [...curves, ...bounds],
     };
     const bands = curveBands(computed);
@@ -163,8 +176,9 @@ const sampleReport = (
   { chosenGroups, groupCount, tokenShare }: Sample,
   rate: number,
   requests: number,
+  commonBlocks: number,
 ): SampleReport => ({
-  ...{ rate, requests, groups: chosenGroups, ofGroups: groupCount, tokenShare },
+  ...{ rate, requests, groups: chosenGroups, ofGroups: groupCount, tokenShare, commonBlocks },
 });
 
 /** 0.1 % to 100 % of the distinct blocks: eight sizes for each factor of ten. */
@@ -175,6 +189,9 @@ function sizesOf(capacities: NonNullable<CurveOptions["blocks"]>, distinctBlocks
   const sizes = capacities.map((capacity) => blocksOf(capacity, distinctBlocks)!);
   return [...new Set(sizes)].sort((a, b) => a - b);
 }
+
+/** The interval of a sample depends on the slope of its curve, which a single size does not have. */
+const withNeighbour = (size: number) => [...new Set([Math.max(1, Math.round(0.8 * size)), size])];
 
 const isOnePass = ({ parts }: Configuration) => stackOrder(parts) !== undefined;
 

@@ -68,7 +68,11 @@ async function onePassCurve(
     common.advance(trace.requestCount);
     await yieldToEvents(common.signal);
   }
-  return curve.counters().map((counters, i) => pointOf(common, i, cacheReport(counters), hits?.[i]));
+  return pointsFrom(
+    common,
+    curve.counters().map((counters) => cacheReport(counters)),
+    hits,
+  );
 }
 
 /** The points of all configurations that are replayed at each size. */
@@ -91,12 +95,10 @@ export async function replayedPoints(
     const replayed = await replaySizes(input, all.flatMap(sizesOf), options);
     for (const [c, one] of all.entries()) {
       const hits = await sampledHits(input, common);
-      const ofOne = cacheSizes.map((_, i) => {
-        const size = replayed[c * cacheSizes.length + i];
-        if (hits) addHits(hits[i], size, warmup);
-        return pointOf(common, i, size.report, hits?.[i]);
-      });
-      points.set(one, ofOne);
+      const ofOne = replayed.slice(c * cacheSizes.length, (c + 1) * cacheSizes.length);
+      if (hits) for (const [i, size] of ofOne.entries()) addHits(hits[i], size, warmup);
+      const reports = ofOne.map(({ report }) => report);
+      points.set(one, pointsFrom(common, reports, hits));
     }
   }
   return points;
@@ -120,19 +122,27 @@ async function sampledHits(input: BlockStream, { sample, blockTokens, metric, ca
       const group = sample.groups[requests.length];
       requests.push({ group, promptBlocks: blocks.promptBlocks[row], inputTokens, fullBlocks });
     }
-  const { chosenGroups, groupCount } = sample;
-  return cacheSizes.map(() => new SampledHits(metric, requests, warmup, chosenGroups, chosenGroups / groupCount));
+  return cacheSizes.map(() => new SampledHits(metric, requests, warmup, sample));
 }
 
 type CacheReport = ReturnType<typeof cacheReport>;
 
-function pointOf(
-  { metric, sizes }: CurveSetup,
-  i: number,
-  cache: CacheReport,
-  hits: SampledHits | undefined,
-): CurvePoint {
-  const { hitRatio, refusedRequests } = cache;
-  const range = hits?.interval() ?? { low: hitRatio[metric], high: hitRatio[metric] };
-  return { blocks: sizes[i], hitRatio, ...range, refusedRequests };
+/** The points of one curve; `hits`: those of a sample by size. */
+function pointsFrom(
+  { metric, sizes, cacheSizes }: CurveSetup,
+  reports: readonly CacheReport[],
+  hits: readonly SampledHits[] | undefined,
+): CurvePoint[] {
+  const ratios = reports.map(({ hitRatio }) => hitRatio[metric]);
+  return reports.map(({ hitRatio, refusedRequests }, i) => {
+    const range = hits?.[i].interval(slopeAt(cacheSizes, ratios, i)) ?? { low: ratios[i], high: ratios[i] };
+    return { blocks: sizes[i], hitRatio, ...range, refusedRequests };
+  });
+}
+
+/** Change of the hit ratio by the logarithm of the size, between the sizes next to this one. */
+function slopeAt(sizes: readonly number[], ratios: readonly number[], i: number): number {
+  const [below, above] = [Math.max(0, i - 1), Math.min(sizes.length - 1, i + 1)];
+  const distance = Math.log(sizes[above] / sizes[below]);
+  return distance === 0 ? 0 : (ratios[above] - ratios[below]) / distance;
 }

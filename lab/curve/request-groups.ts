@@ -33,6 +33,12 @@ export class RequestGroups {
     this.#counted += promptBlocks.length;
   }
 
+  /** Distinct contents that are too common to make a group. */
+  commonContents(): number {
+    const mostRequests = commonShare * this.#counted;
+    return this.#requestsOf.reduce((sum, requests) => sum + (requests > mostRequests ? 1 : 0), 0);
+  }
+
   add(trace: Trace, { keys, start, promptBlocks }: BlockColumns): void {
     if (this.#groupOf.length === 0) this.#groupOf = new Uint32Array(this.#requestsOf.length);
     const mostRequests = commonShare * this.#counted;

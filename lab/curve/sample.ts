@@ -20,6 +20,10 @@ export interface Sample {
   readonly chosenGroups: number;
   /** Chosen prompt tokens ÷ all. */
   readonly tokenShare: number;
+  /** Distinct tokens of content that is common to so many requests that every sample has it. */
+  readonly commonTokens: number;
+  /** Mean square of the prompt tokens of a group, of all groups ÷ of the chosen ones. */
+  readonly squaredSize: number;
   /** Chosen requests among the leading `warmup` ones. */
   readonly warmup: number;
 }
@@ -38,7 +42,7 @@ export interface Sampling extends Control {
 export async function sampleOf(whole: TraceStream, options: Sampling): Promise<Sample> {
   const { rate, seed } = options;
   const totals = await whole.count(counting(options, `reading ${whole.name}`));
-  const { byRequest, count } = await groupsOf(whole, options);
+  const { byRequest, count, commonTokens } = await groupsOf(whole, options);
   const random = seededRandom(seed);
   const chosen: number[] = [];
   for (let group = 0; group < count; group++) if (random.unit() < rate) chosen.push(group);
@@ -47,6 +51,12 @@ export async function sampleOf(whole: TraceStream, options: Sampling): Promise<S
     throw new InputError(
       `--sample ${Number((rate * 100).toPrecision(6))}% chooses none of ${count} groups of requests that share content; expected a larger share`,
     );
+  const sizes = await groupTokens(whole, byRequest, count);
+  const meanSquare = (groups: Iterable<number>, of: number) => {
+    let squares = 0;
+    for (const group of groups) squares += sizes[group] ** 2;
+    return squares / of;
+  };
   const isChosen = (request: number) => numberOf.has(byRequest[request]);
   const read = () => chosenRows(whole, isChosen);
   const stream = new TraceStream({ ...whole.label, read });
@@ -57,11 +67,13 @@ export async function sampleOf(whole: TraceStream, options: Sampling): Promise<S
     groupCount: count,
     chosenGroups: chosen.length,
     tokenShare: inputTokens / totals.inputTokens,
+    commonTokens,
+    squaredSize: meanSquare(sizes.keys(), count) / meanSquare(chosen, chosen.length),
     warmup: byRequest.subarray(0, options.warmup).filter((_, request) => isChosen(request)).length,
   };
 }
 
-async function groupsOf(whole: TraceStream, options: Control): Promise<ReturnType<RequestGroups["groups"]>> {
+async function groupsOf(whole: TraceStream, options: Control) {
   const { unitTokens } = await whole.head();
   const { requests } = whole.totals as TraceTotals;
   const advance = counting(options, "sampling", 2 * requests);
@@ -75,7 +87,16 @@ async function groupsOf(whole: TraceStream, options: Control): Promise<ReturnTyp
   };
   await each((_, blocks) => groups.count(blocks));
   await each((batch, blocks) => groups.add(batch, blocks));
-  return groups.groups();
+  return { ...groups.groups(), commonTokens: groups.commonContents() * defaultBlockTokens(unitTokens) };
+}
+
+/** By group: its prompt tokens. */
+async function groupTokens(whole: TraceStream, byRequest: Uint32Array, groups: number): Promise<Float64Array> {
+  const sizes = new Float64Array(groups);
+  let request = 0;
+  for await (const { inputTokens } of whole.batches())
+    for (const tokens of inputTokens) sizes[byRequest[request++]] += tokens;
+  return sizes;
 }
 
 async function* chosenRows(whole: TraceStream, isChosen: (request: number) => boolean): AsyncGenerator<Trace> {

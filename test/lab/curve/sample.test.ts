@@ -61,6 +61,8 @@ describe("a sample", () => {
     expect(sample.chosenGroups).toBeGreaterThan(40);
     expect(sample.chosenGroups).toBeLessThan(80);
     expect(sample.warmup).toBe(sample.chosenGroups);
+    expect(sample.commonTokens).toBe(4);
+    expect(sample.squaredSize).toBeCloseTo(1, 12);
     const first = Array.from({ length: requestCount }, (_, r) => keys[keyStart[r] + 1]);
     for (let r = 0; r < requestCount; r++) {
       expect(first[r]).toBe(first[r % sample.chosenGroups]);
@@ -91,6 +93,9 @@ describe("a sample", () => {
     const first = (await hitRatioCurves(trace, { ...options, sample: 0.2 })).report;
     const other = (await hitRatioCurves(trace, { ...options, sample: 0.2, seed: 2 })).report;
     expect(exact.sample).toBeUndefined();
+    const single = (await hitRatioCurves(trace, { ...options, blocks: [{ blocks: 1000 }], sample: 0.2 })).report;
+    expect(single.curves.map(({ points }) => points.map(({ blocks }) => blocks))).toEqual([[1000], [1000]]);
+    expect(single.curves[0].points[0].hitRatio).toEqual(first.curves[0].points[0].hitRatio);
     expect(first.sample).toMatchObject({ rate: 0.2, ofGroups: 300 });
     expect(other.sample!.requests).not.toBe(first.sample!.requests);
     expect(Math.abs(first.distinctBlocks / exact.distinctBlocks - 1)).toBeLessThan(0.1);
@@ -104,21 +109,79 @@ describe("a sample", () => {
   });
 });
 
-test("the interval of a sample is 1.96 standard errors of a ratio of sums over groups", () => {
-  // Groups (hits, lookups): (1, 4), (3, 4), (2, 8). Ratio 6/16 = 0.375; residuals −0.5, 1.5, −1; squares 3.5.
-  const request = (group: number, promptBlocks: number) => ({ group, promptBlocks, inputTokens: 1, fullBlocks: 0 });
-  const hits = new SampledHits("block", [request(0, 99), request(0, 4), request(1, 4), request(2, 8)], 1, 3, 0.25);
-  hits.add(1, 1, 0);
-  hits.add(2, 3, 0);
-  hits.add(3, 2, 0);
-  const error = 1.96 * Math.sqrt((0.75 * 3 * 3.5) / (2 * 16 ** 2));
-  const { low, high } = hits.interval();
-  expect(low).toBeCloseTo(0.375 - error, 12);
-  expect(high).toBeCloseTo(0.375 + error, 12);
+test("content that every session has is not scaled, so that a sample has room for it", async () => {
+  const system = Array.from({ length: 400 }, (_, i) => i);
+  // Sessions of 2 requests, 200 requests apart: a cache of 400 + 200 · 2 blocks or more has the system prompt and all sessions.
+  const prompts = Array.from({ length: 800 }, (_, r) => [...system, 1000 + (r % 200) + 200 * Math.floor(r / 400)]);
+  const trace = { name: "chats", files: [], format: "made", trace: traceOf(prompts), inputTokens: 0, outputTokens: 0 };
+  const options = { blocks: [{ blocks: 700 }], eviction: ["lru", "fifo"] };
+  const exact = (await hitRatioCurves(trace, options)).report;
+  const sampled = (await hitRatioCurves(trace, { ...options, sample: 0.1 })).report;
+  expect(sampled.sample!.commonBlocks).toBe(400);
+  expect(Math.abs(sampled.distinctBlocks / exact.distinctBlocks - 1)).toBeLessThan(0.1);
+  for (const [c, { points }] of sampled.curves.entries()) {
+    const [{ hitRatio }] = exact.curves[c].points;
+    expect(Math.abs(points[0].hitRatio.block! - hitRatio.block!)).toBeLessThan(0.05);
+    expect(hitRatio.block).toBeGreaterThan(0.9);
+  }
 });
 
-test("a sample of one group says nothing about others", () => {
-  const hits = new SampledHits("token", [{ group: 0, promptBlocks: 1, inputTokens: 9, fullBlocks: 0 }], 0, 1, 0.1);
-  hits.add(0, 1, 9);
-  expect(hits.interval()).toEqual({ low: 0, high: 1 });
+describe("the interval of a sample", () => {
+  /** Groups of one request with these hits and lookups, of four times as many groups of the same sizes. */
+  const hitsOf = (groups: readonly [hits: number, lookups: number][], squaredSize = 1) => {
+    const requests = groups.map(([, promptBlocks], group) => ({ group, promptBlocks, inputTokens: 1, fullBlocks: 0 }));
+    const sample = { chosenGroups: groups.length, groupCount: 4 * groups.length, squaredSize };
+    const hits = new SampledHits("block", requests, 0, sample);
+    for (const [group, [count]] of groups.entries()) hits.add(group, count, 0);
+    return hits;
+  };
+  const half = ({ low, high }: { readonly low: number; readonly high: number }) => (high - low) / 2;
+  // Ratio 3/8 = 0.375 of each three groups; residuals −0.5, 1.5, −1; squares 3.5.
+  const many = Array.from({ length: 100 }, (): [number, number][] => [
+    [1, 4],
+    [3, 4],
+    [2, 8],
+  ]).flat();
+
+  test("is as many standard errors of a ratio of sums over groups as Student's t says", () => {
+    const standardError = Math.sqrt((0.75 * 300 * 350) / (299 * 1600 ** 2));
+    expect(half(hitsOf(many).interval(0))).toBeCloseTo(1.968 * standardError, 5);
+    // With 2 degrees of freedom the 97.5th percentile is 4.303; the expansion has 4.27.
+    const three = hitsOf([
+      [101, 400],
+      [103, 400],
+      [202, 800],
+    ]);
+    const few = Math.sqrt((0.75 * 3 * 3.5) / (2 * 1600 ** 2));
+    expect(half(three.interval(0)) / few).toBeCloseTo(4.27, 2);
+  });
+
+  test("is longer by the size of groups that were not chosen", () => {
+    expect(half(hitsOf(many, 4).interval(0))).toBeCloseTo(2 * half(hitsOf(many).interval(0)), 12);
+  });
+
+  test("is longer where the curve is steep, and not where it falls", () => {
+    const hits = hitsOf(many);
+    expect(half(hits.interval(0.5)) / half(hits.interval(0))).toBeCloseTo(1 + 0.5 / (1 - 0.375 + 0.5), 12);
+    expect(hits.interval(-0.5)).toEqual(hits.interval(0));
+  });
+
+  test("is the ratio itself where all groups have it, also at a ratio of 1", () => {
+    expect(
+      hitsOf([
+        [1, 1],
+        [1, 1],
+      ]).interval(0),
+    ).toEqual({ low: 1, high: 1 });
+    expect(
+      hitsOf([
+        [0, 1],
+        [0, 1],
+      ]).interval(0.5),
+    ).toEqual({ low: 0, high: 0 });
+  });
+
+  test("is everything with one group, which says nothing about others", () => {
+    expect(hitsOf([[1, 9]]).interval(0)).toEqual({ low: 0, high: 1 });
+  });
 });
