@@ -18,6 +18,12 @@ export interface ListedRun extends Omit<RunRow, "settings"> {
   readonly settings: readonly number[];
 }
 
+export interface Interval {
+  readonly value: number;
+  readonly low: number;
+  readonly high: number;
+}
+
 export type Setting = string | number | boolean;
 
 /** The summary of a saved run in the list. */
@@ -43,8 +49,16 @@ export interface RunRow {
   readonly hitRatio: Readonly<Record<string, number>>;
   /** By definition: the share of the gap between lru and the proven bound that is closed; null if there is none. Only in comparisons. */
   readonly gapClosed?: Readonly<Record<string, number | null>>;
+  /** Differences of the hit ratio `metric` with 95 % intervals; only in comparisons of a trace with sessions. */
+  readonly uncertainty?: {
+    readonly metric: string;
+    readonly gainOverLru: Interval;
+    readonly behindBest: Interval;
+  };
   readonly hitTokens: number;
   readonly lookupTokens: number;
+  /** Size of the keys and values of a token; only for runs of a model. */
+  readonly kvBytesPerToken?: number;
   /** Refused requests, if there are any. */
   readonly refused?: number;
   /** Only for runs with a clock, as all below. */

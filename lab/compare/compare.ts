@@ -9,7 +9,7 @@ import type { Metric, OfflineBound } from "../output/hit-ratios.ts";
 import { type RunReport, runReport, streamReport } from "../output/report.ts";
 import { isSummed } from "../output/request-hits.ts";
 import { checkRunsFolder, claimRunDirectory, TemporaryFiles } from "../output/run-directory.ts";
-import { runId, saveRun } from "../output/save.ts";
+import { addToSavedRun, runId, saveRun } from "../output/save.ts";
 import type { BlockStream } from "../run/block-stream.ts";
 import type { Capacity } from "../run/capacity.ts";
 import { blockTokensFor, checkMemory, type RunConfig } from "../run/configuration.ts";
@@ -147,6 +147,10 @@ async function compareStream(
     results.push({ configuration, runs });
   }
   differences?.addTo(results, sizes, (one) => references.of(one));
+  if (options.out !== undefined)
+    for (const report of results.flatMap((result) => result.runs))
+      if (report.uncertainty)
+        await addToSavedRun(join(options.out, runId(stream, report)), { uncertainty: report.uncertainty });
   const groups = configurationBands(configurations);
   const bands = bandsOf(results, groups, { capacities: sizes, metric, differences });
   const shownModel = { name: model.name, tokenBytes: cachedTokenBytes(model, model.numberBytes, 1) };

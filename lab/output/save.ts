@@ -1,7 +1,9 @@
 import { createHash } from "node:crypto";
+import { readFile, writeFile } from "node:fs/promises";
 import { basename, join } from "node:path";
 import { assert } from "../../core/errors.ts";
 import type { Slo } from "../../core/serving/metrics.ts";
+import { replaceFile } from "../../traces/replace-file.ts";
 import type { Input } from "../input.ts";
 import type { Run } from "../run/run.ts";
 import { writeResidency, writeSeries } from "./parquet.ts";
@@ -68,6 +70,19 @@ export async function saveRun(
     if (report.residency) await writeResidency(file("residency.parquet"), report.residency);
     await writeText(folder, "run.json", `${JSON.stringify({ ...report, command }, undefined, 2)}\n`);
   });
+}
+
+/** Adds fields to the saved report of a run, before its command; does nothing if the run is no longer there. */
+export async function addToSavedRun(folder: string, fields: Pick<RunReport, "uncertainty">): Promise<void> {
+  const file = join(folder, "run.json");
+  const text = await readFile(file, "utf8").catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== "ENOENT") throw error;
+    return undefined;
+  });
+  if (text === undefined) return;
+  const { command, ...report } = JSON.parse(text) as Record<string, unknown>;
+  const added = `${JSON.stringify({ ...report, ...fields, command }, undefined, 2)}\n`;
+  await replaceFile(file, (temporary) => writeFile(temporary, added));
 }
 
 function tablesOf({ config, result: { requests }, simulation }: Run): RunTables {

@@ -230,4 +230,59 @@ describe.runIf(hasBrowser)("a comparison in a browser", () => {
       await page.getByRole("region", { name: "Differences" }).getByText("× 223", { exact: true }).waitFor();
     });
   });
+
+  test("the settings in which two runs differ are listed, rules included", async () => {
+    copyRun("cached", "other-rule", (report) => {
+      ofSize("mru", 1000)(report);
+      Object.assign(report["policy"]["rules"] as object, { "free-order": "forward" });
+    });
+    await withRuns(["other-rule"], async () => {
+      const page = await visit(linkTo("cached", "other-rule"));
+      const table = page.getByRole("region", { name: "Settings that differ" });
+      await table.waitFor();
+      const cells = await table.locator("tbody tr").allTextContents();
+      expect(cells.sort()).toEqual(["evictionlrumru", "free-orderreverseforward"]);
+      await page.goto(linkTo("cached", "timed", "other-rule"));
+      await page.getByText("3 selected runs").waitFor();
+      expect(await table.count()).toBe(0);
+    });
+  });
+
+  test("the landing page names the best policy, its gain over LRU and the share of the gap to the bound, as in the reports", async () => {
+    const words = ["compare", "example", "--limit", "600", "--eviction", "lru,lfu,fifo", "--blocks", "300,1000"];
+    const { code, stdout, stderr } = await ended(start(folder, [...words, "--json", "--out", "runs"]));
+    if (code !== 0) throw new Error(stderr);
+    type Ratios = Record<string, number>;
+    interface Saved {
+      readonly policy: { readonly eviction: string; readonly blocks: number };
+      readonly cache: { readonly hitRatio: Ratios; readonly hitTokens: number };
+      readonly offlineBound: { readonly gapClosed: Ratios };
+    }
+    const reports = (JSON.parse(stdout) as { runs: Saved[] }).runs;
+    const at = (blocks: number) =>
+      reports.filter(({ policy }) => policy.blocks === blocks && ["lru", "lfu", "fifo"].includes(policy.eviction));
+    const page = await visit(url);
+    await page.getByRole("heading", { name: "Which policy?" }).waitFor();
+    await page.getByRole("combobox", { name: "Workload" }).selectOption("example, 600 requests, cache");
+    const table = page.getByRole("region", { name: "The best policy at each cache size" });
+    await table.waitFor();
+    for (const blocks of [300, 1000]) {
+      const best = at(blocks).reduce((most, each) =>
+        each.cache.hitRatio["block"] > most.cache.hitRatio["block"] ? each : most,
+      );
+      const lru = at(blocks).find(({ policy }) => policy.eviction === "lru")!;
+      const row = (await table.locator("tr", { hasText: blocks.toLocaleString("en") }).textContent())!;
+      expect(row).toContain(best.policy.eviction);
+      expect(row).toContain(`${(best.cache.hitRatio["block"] * 100).toFixed(2)}%`);
+      const gain = (best.cache.hitRatio["block"] - lru.cache.hitRatio["block"]) * 100;
+      expect(row).toContain(`+${gain.toFixed(2)} points`);
+      expect(row).toContain(`${(best.offlineBound.gapClosed["block"] * 100).toFixed(2)}%`);
+    }
+    await page.getByRole("combobox", { name: "Cache size" }).selectOption({ index: 0 });
+    await page.locator(".tile", { hasText: "Best policy" }).getByText("300 blocks").waitFor();
+    await page.reload();
+    await page.locator(".tile", { hasText: "Best policy" }).getByText("300 blocks").waitFor();
+    await page.getByRole("link", { name: "Compare these runs" }).click();
+    await page.locator("figure", { hasText: "Hit ratio by cache size" }).getByText("lfu", { exact: true }).waitFor();
+  });
 });

@@ -79,7 +79,7 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
   }, 120_000);
 
   test("all runs are listed with the metrics of their reports, and folders that are not runs are marked unreadable", async () => {
-    const page = await visit(url);
+    const page = await visit(`${url}#/runs`);
     await expect.poll(() => listed(page)).toHaveLength(13);
     for (const row of await page.locator("tbody tr:not(.broken)").all()) {
       const { cache } = reportOf((await row.locator(".id").textContent())!);
@@ -89,7 +89,7 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
   });
 
   test("runs can be searched, sorted and selected by keyboard, and a reload restores the state", async () => {
-    const page = await visit(url);
+    const page = await visit(`${url}#/runs`);
     await page.getByLabel("Search").fill("lru cache");
     await expect.poll(() => listed(page)).toHaveLength(3);
     await page.getByRole("button", { name: "Hit ratio" }).press("Enter");
@@ -107,6 +107,18 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     expect(await ratios()).toEqual(descending);
     await link.click();
     await page.getByText("2 selected runs").waitFor();
+  });
+
+  test("runs are found by any setting, and by name=value", async () => {
+    const page = await visit(`${url}#/runs`);
+    for (const [search, found] of [
+      ["gpu=h200 preset=sgl", ["sglang"]],
+      ["llama-3.1-8b vllm", ["vllm"]],
+      ["seed=2", []],
+    ] as const) {
+      await page.getByLabel("Search").fill(search);
+      await expect.poll(() => listed(page)).toEqual(found);
+    }
   });
 
   test("a run that is saved while the page is open appears", async () => {
@@ -156,7 +168,7 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
   });
 
   test("the curves of hit ratio by cache size have the values of the reports, for each definition", async () => {
-    const page = await visit(url);
+    const page = await visit(`${url}#/runs`);
     await page.getByLabel("Search").fill("hash-table cache");
     await page.getByRole("button", { name: "Select shown" }).click();
     const ids = await listed(page);
@@ -451,7 +463,7 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     { colorScheme: "dark", viewport: { width: 390, height: 800 } },
   ] as const)("axe finds no serious accessibility violation in any view: %o", async (options) => {
     const page = await visit(url, options);
-    for (const view of ["runs", "compare?trace=example", "run?id=vllm", "start", "run?id=nothing"]) {
+    for (const view of ["answer", "runs", "compare?trace=example", "run?id=vllm", "start", "run?id=nothing"]) {
       await page.goto(`${url}#/${view}`);
       await page.locator("main h1").waitFor();
       await page.waitForTimeout(300);

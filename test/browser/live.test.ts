@@ -77,7 +77,7 @@ describe.runIf(hasBrowser)("an active run in a browser", () => {
   }, 180_000);
 
   test("an engine run appears when it starts, its metrics are updated, and at its end the view links to the saved run", async () => {
-    const page = await visit(url);
+    const page = await visit(`${url}#/runs`);
     await page.getByText("0 of 0 runs").waitFor();
     expect(await activeRuns(page).isVisible()).toBe(false);
     const child = begin(paced(80));
@@ -115,7 +115,7 @@ describe.runIf(hasBrowser)("an active run in a browser", () => {
   });
 
   test("a killed process is shown as killed, and an interrupted one links to the saved part of its run", async () => {
-    const page = await visit(url);
+    const page = await visit(`${url}#/runs`);
     const killed = begin([...slow, "--live"]);
     const exit = ended(killed);
     await activeRuns(page).getByText("running", { exact: true }).waitFor();
@@ -153,7 +153,7 @@ describe.runIf(hasBrowser)("an active run in a browser", () => {
   test("a hidden page receives no updates until it is visible again", async () => {
     const child = begin(slow.concat("--live", "--no-save"));
     const end = ended(child);
-    const page = await visit(url);
+    const page = await visit(`${url}#/runs`);
     await activeRuns(page).getByRole("link").click();
     await eventually(() => number(page, "Requests done")).toBeGreaterThan(3);
     const setHidden = (isHidden: boolean) =>

@@ -37,8 +37,8 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
       const page = await visit(`${url}#/${name}`);
       await page.getByText(`The address names no page: "${name}".`).waitFor();
       expect(await page.getByRole("navigation").locator("[aria-current]").count()).toBe(0);
-      await page.getByRole("main").getByRole("link", { name: "Runs" }).click();
-      await page.getByRole("link", { name: "timed" }).waitFor();
+      await page.getByRole("main").getByRole("link", { name: "Answer" }).click();
+      await page.getByRole("heading", { name: "Which policy?" }).waitFor();
     },
   );
 
@@ -74,7 +74,7 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
   test("a folder of runs that does not exist is named", async () => {
     const missing = join(folder, "typing-error");
     const { dashboard } = await dashboardOver(missing, { page: await bundlePage() });
-    const page = await visit(dashboard.url);
+    const page = await visit(`${dashboard.url}#/runs`);
     await page.getByText(`There is no folder ${missing} yet; it is created when a run is saved.`).waitFor();
   });
 

@@ -125,7 +125,10 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
     ] as const) {
       const log = logs.get(id)!;
       const page = await visit(`${url}#/travel?id=${id}`);
-      await isAt(page, 0);
+      await isAt(
+        page,
+        log.findIndex(({ event }) => event === "evict"),
+      );
       for (const share of [0, 0.1, 0.5, 0.77, 1]) {
         const event = Math.round(share * log.length);
         await goTo(page, event);
@@ -219,7 +222,7 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
 
   test("dragging has one request in flight and ends at the event of the slider", async () => {
     const { length } = logs.get("lru")!;
-    const page = await visit(`${url}#/travel?id=lru`);
+    const page = await visit(`${url}#/travel?id=lru&event=0`);
     await isAt(page, 0);
     let [now, most, all] = [0, 0, 0];
     page.on("request", (request) => {
@@ -297,6 +300,9 @@ describe.runIf(hasBrowser)("time travel in a browser", () => {
       );
       expect(await side.locator(".next").textContent()).toContain(`block ${log[first].block}`);
     }
+    await page.goto(`${url}#/runs`);
+    await page.goto(`${url}#/travel?id=lru&with=fifo`);
+    await isAt(page, first);
     await page.goto(`${url}#/travel?id=lru&with=lru-again`);
     await page.getByText(`The logs are identical: all ${grouped(a.length)} events are equal.`).waitFor();
     expect(await page.getByRole("button", { name: "Go to the divergence" }).isHidden()).toBe(true);

@@ -17,6 +17,8 @@ export const byDefinition = <Value extends z.ZodType>(value: Value) =>
     .custom((values) => Object.keys(Object(values)).length <= 100, { error: "has over 100 definitions" })
     .pipe(z.record(name, value));
 
+const interval = z.object({ value: z.number(), low: z.number(), high: z.number() });
+
 /** The fields of a report (schema run/1) that the list needs, of limited length. */
 const listed = z.looseObject({
   schema: z.literal("run/1"),
@@ -41,6 +43,9 @@ const listed = z.looseObject({
     lookupTokens: z.number().default(0),
     refusedRequests: z.int().nonnegative().optional(),
   }),
+  uncertainty: z.looseObject({ metric: name, gainOverLru: interval, behindBest: interval }).optional(),
+  simulation: z.looseObject({ kvBytesPerToken: z.number().nullish() }).nullish(),
+  engine: z.looseObject({ kvBytesPerToken: z.number().nullish() }).nullish(),
   offlineBound: z.looseObject({ gapClosed: byDefinition(z.number().nullable()) }).optional(),
   latency: z.looseObject({ ttftMs: distribution, tpotMs: distribution.optional(), e2eMs: distribution }).nullable(),
   throughput: z.looseObject({ requestsPerS: z.number(), outputTokensPerS: z.number().optional() }).nullable(),
@@ -228,7 +233,8 @@ function isDeeper(json: string, most: number): boolean {
 }
 
 function rowOf(id: string, report: Listed, savedAtMs: number): RunRow {
-  const { trace, policy, target, cache, offlineBound, interrupted } = report;
+  const { trace, policy, target, cache, uncertainty, offlineBound, interrupted } = report;
+  const bytes = report.simulation?.kvBytesPerToken ?? report.engine?.kvBytesPerToken;
   const { preset, index, eviction, allocator, scheduler, blocks, blockTokens } = policy;
   const ratios = Object.entries(cache.hitRatio).filter((entry): entry is [string, number] => entry[1] !== null);
   return {
@@ -238,7 +244,15 @@ function rowOf(id: string, report: Listed, savedAtMs: number): RunRow {
     hitRatio: Object.fromEntries(ratios),
     ...(offlineBound && { gapClosed: offlineBound.gapClosed }),
     ...(cache.refusedRequests && { refused: cache.refusedRequests }),
+    ...(uncertainty && {
+      uncertainty: {
+        metric: uncertainty.metric,
+        gainOverLru: uncertainty.gainOverLru,
+        behindBest: uncertainty.behindBest,
+      },
+    }),
     ...{ hitTokens: cache.hitTokens, lookupTokens: cache.lookupTokens },
+    ...(bytes && { kvBytesPerToken: bytes }),
     ...timesOf(report),
     settings: Object.fromEntries(settingsOf(report)),
     ...(interrupted && { interrupted: true }),

@@ -1,6 +1,7 @@
 import * as Plot from "@observablehq/plot";
 import type { RunRow } from "../../api.ts";
-import { type Comparison, type ComparisonFigure, nameOf, styleOf } from "../data/comparison.ts";
+import { type Comparison, nameOf, styleOf } from "../data/comparison.ts";
+import type { ComparisonFigure } from "./comparison-figure.ts";
 import { type Figure, figure, onWidth } from "./figure.ts";
 import { drawPlot } from "./plot.ts";
 

@@ -1,8 +1,9 @@
 import type { RunRow } from "../../api.ts";
-import { type Comparison, type ComparisonFigure, isBound, rowsByLabel, styleOf } from "../data/comparison.ts";
+import { type Comparison, isBound, rowsByLabel, styleOf } from "../data/comparison.ts";
 import { approximate, integer, percent, roundPercent } from "../data/format.ts";
 import { breaksBetween } from "../data/line-breaks.ts";
 import { barsFigure } from "./bars.ts";
+import type { ComparisonFigure } from "./comparison-figure.ts";
 import { figure, onWidth } from "./figure.ts";
 import { type Line, LineChart, type Point } from "./line-chart.ts";
 

@@ -1,11 +1,12 @@
 import type { RequestsData, RunRow } from "../../api.ts";
 import { segments } from "../controls/dom.ts";
-import { type Comparison, type ComparisonFigure, emptyComparison, nameOf, styleOf } from "../data/comparison.ts";
+import { type Comparison, emptyComparison, nameOf, styleOf } from "../data/comparison.ts";
 import { latencies, milliseconds, tickMs } from "../data/format.ts";
 import { getRequests } from "../data/server.ts";
 import { updateRoute } from "../route.ts";
 import type { ViewContext } from "../view.ts";
 import { barsFigure } from "./bars.ts";
+import type { ComparisonFigure } from "./comparison-figure.ts";
 import { figure, onWidth } from "./figure.ts";
 import { LineChart } from "./line-chart.ts";
 

@@ -2,11 +2,12 @@ import * as Plot from "@observablehq/plot";
 import type { PairData, RunRow } from "../../api.ts";
 import { h, select, setChoices } from "../controls/dom.ts";
 import { Table } from "../controls/table.ts";
-import { type Comparison, type ComparisonFigure, isBound, isTimed, nameOf } from "../data/comparison.ts";
+import { type Comparison, isBound, isTimed, nameOf } from "../data/comparison.ts";
 import { approximate, integer, latencies, milliseconds, tickMs } from "../data/format.ts";
 import { getPairs } from "../data/server.ts";
 import { linkTo, updateRoute } from "../route.ts";
 import type { ViewContext } from "../view.ts";
+import type { ComparisonFigure } from "./comparison-figure.ts";
 import { figure, onWidth } from "./figure.ts";
 import { drawPlot } from "./plot.ts";
 

@@ -1,14 +1,7 @@
 import type { RunRow } from "../../api.ts";
-import {
-  type Comparison,
-  type ComparisonFigure,
-  isBound,
-  isTimed,
-  nameOf,
-  rowsByLabel,
-  styleOf,
-} from "../data/comparison.ts";
-import { approximate, change, integer, milliseconds, percent } from "../data/format.ts";
+import type { ComparisonFigure } from "../charts/comparison-figure.ts";
+import { type Comparison, isBound, isTimed, nameOf, rowsByLabel, styleOf } from "../data/comparison.ts";
+import { approximate, change, integer, milliseconds, percent, points } from "../data/format.ts";
 import { linkTo, updateRoute } from "../route.ts";
 import type { ViewContext } from "../view.ts";
 import { h, select, setChoices } from "./dom.ts";
@@ -207,7 +200,7 @@ function columnsOf(
   const differenceCell = (row: RunRow) => {
     const value = difference(row);
     if (value === undefined) return "–";
-    const text = inPoints ? `${value < 0 ? "−" : "+"}${Math.abs(value * 100).toFixed(2)} points` : change(value);
+    const text = inPoints ? points(value) : change(value);
     const isBetter = value > 0 === moreIsBetter;
     // Latency and throughput are those of the requests that were served.
     const isComparable = inPoints || (row.refused === undefined && baseOf(row)?.refused === undefined);

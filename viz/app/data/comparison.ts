@@ -33,12 +33,6 @@ export const emptyComparison: Comparison = {
   },
 };
 
-/** A figure or table of a comparison; `show` is called again when the runs change. */
-export interface ComparisonFigure {
-  readonly element: HTMLElement;
-  show(comparison: Comparison): void;
-}
-
 /** Whether a run is a bound: the offline optimum, or an unlimited cache. */
 export const isBound = ({ eviction, blocks }: RunRow): boolean => eviction === "belady" || blocks === null;
 

@@ -33,6 +33,9 @@ export const dateText = (ms: number): string => dateTime.format(ms);
 /** A relative difference with its sign: "+12.3%"; from ten times the base on, as a factor: "× 223". */
 export const change = (value: number): string => (value >= 9 ? `× ${approximate(value + 1)}` : format("+.1%")(value));
 
+/** A difference of two ratios. */
+export const points = (value: number): string => `${value < 0 ? "−" : "+"}${Math.abs(value * 100).toFixed(2)} points`;
+
 /** The definitions of the hit ratio, by the names in the report. */
 export const hitRatios: Readonly<Record<string, string>> = {
   block: "blocks: cached prefix blocks ÷ prompt blocks",

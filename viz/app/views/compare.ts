@@ -2,10 +2,12 @@ import type { RunRow } from "../../api.ts";
 import { haveOneSize, hitRatioBars, hitRatioCurve } from "../charts/hit-ratio.ts";
 import { latencyFigure, throughputFigure } from "../charts/latency.ts";
 import { requestPairsFigure } from "../charts/request-pairs.ts";
+import { configurationDiff } from "../controls/configuration-diff.ts";
 import { differencesTable } from "../controls/differences-table.ts";
 import { h, rebuild, select, setChoices } from "../controls/dom.ts";
+import { workloadOf } from "../data/answer.ts";
 import { type Comparison, comparisonOf, isTimed } from "../data/comparison.ts";
-import { hitRatios, integer } from "../data/format.ts";
+import { hitRatios } from "../data/format.ts";
 import { idList, idsIn, linkTo, readRoute, updateRoute } from "../route.ts";
 import type { View, ViewContext } from "../view.ts";
 
@@ -86,9 +88,6 @@ function selectionOf(all: readonly RunRow[], choice: Choice): Selection {
   return { rows: all.filter(isSelected), choice, all };
 }
 
-/** A trace, its first requests, and a target: runs of other workloads are compared only if they are selected. */
-const workloadOf = ({ trace, requests, target }: RunRow) => `${trace}, ${integer(requests)} requests, ${target}`;
-
 /** Differs if anything that is shown differs. */
 const versionOf = ({ rows, all }: Selection) =>
   [...rows, undefined, ...all].map((row) => row && `${row.id} ${row.savedAtMs}`).join("\n");
@@ -140,6 +139,8 @@ function buildFigures(context: ViewContext, first: Comparison): (selection: Sele
     root.append(h("div", { class: "grid" }, timed[0].element, bars));
   }
   root.append(differences.element);
+  const settings = h("div");
+  root.append(settings);
   const pairs = first.rows.length > 1 ? requestPairsFigure(context) : undefined;
   if (pairs) root.append(pairs.element);
   return ({ rows, choice: { ids, trace, workload = "" }, all }, comparison) => {
@@ -155,6 +156,8 @@ function buildFigures(context: ViewContext, first: Comparison): (selection: Sele
     }
     capacity.show(comparison);
     differences.show(comparison);
+    const [a, b, ...others] = [...comparison.rows, ...comparison.interrupted];
+    settings.replaceChildren(...(b !== undefined && others.length === 0 ? [configurationDiff(a, b)] : []));
     pairs?.show(comparison);
     for (const figure of timed) figure.show({ ...comparison, rows: comparison.rows.filter(isTimed) });
   };

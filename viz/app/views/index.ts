@@ -1,3 +1,4 @@
+export { answerView } from "./answer.ts";
 export { compareView } from "./compare.ts";
 export { curvesView } from "./curves.ts";
 export { liveView } from "./live.ts";

@@ -98,11 +98,7 @@ function showRuns(context: ViewContext): void {
 
   const shown = () => {
     const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-    const text = (row: Row) =>
-      isBroken(row)
-        ? `${row.id} ${row.problem}`
-        : `${row.id} ${row.trace} ${row.target} ${policyOf(row)} ${row.index} ${row.scheduler}`;
-    return server.runs.filter((row) => words.every((word) => text(row).toLowerCase().includes(word)));
+    return server.runs.filter((row) => words.every((word) => contains(row, word)));
   };
   const draw = () => {
     const rows = shown();
@@ -137,7 +133,7 @@ function showRuns(context: ViewContext): void {
     query = (event.target as HTMLInputElement).value;
     update();
   };
-  const search = h("input", { type: "search", value: query, placeholder: "lru sim mooncake …", input });
+  const search = h("input", { type: "search", value: query, placeholder: "lru sim gpu=h200 seed=2 …", input });
 
   root.append(
     h("h1", {}, "Runs"),
@@ -160,6 +156,40 @@ function showRuns(context: ViewContext): void {
   table.element.addEventListener("keydown", moveFocus);
   draw();
   server.watch(draw, signal);
+}
+
+/** Whether a run contains a word of the search; a word with = is the beginning of a setting: gpu=h200. */
+function contains(row: Row, word: string): boolean {
+  const { text, settings } = searchable(row);
+  return word.includes("=") ? settings.some((setting) => setting.startsWith(word)) : text.includes(word);
+}
+
+interface Searchable {
+  /** The name, the policy and the values of all settings. */
+  readonly text: string;
+  /** As name=value. */
+  readonly settings: readonly string[];
+}
+
+const searchables = new WeakMap<Row, Searchable>();
+
+/** What the search finds a run by, in lower case. */
+function searchable(row: Row): Searchable {
+  const known = searchables.get(row);
+  if (known) return known;
+  const found = isBroken(row) ? { text: `${row.id} ${row.problem}`.toLowerCase(), settings: [] } : ofRun(row);
+  searchables.set(row, found);
+  return found;
+}
+
+function ofRun({ settings, ...row }: RunRow): Searchable {
+  const { id, trace, target, preset, index, eviction, allocator, scheduler, blocks, blockTokens, requests } = row;
+  const words = [id, trace, target, policyOf(row), index, scheduler, allocator, ...Object.values(settings)];
+  const named = { trace, target, preset, index, eviction, allocator, scheduler, blocks, blockTokens, requests };
+  return {
+    text: words.join(" ").toLowerCase(),
+    settings: Object.entries({ ...named, ...settings }).map(([name, value]) => `${name}=${value}`.toLowerCase()),
+  };
 }
 
 /** The arrow keys up and down move the focus to the checkbox of the row before or after. */

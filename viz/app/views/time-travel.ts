@@ -42,8 +42,10 @@ async function showTimeTravel(context: ViewContext): Promise<void> {
       ...{ id, detail: details[i], log: logs[i] },
       name: ids.length === 1 ? "" : areNamesUnique ? names[i] : id,
     }));
+    const event = params.has("event") ? Number(params.get("event")) : await firstOfInterest(ids, signal);
+    if (signal.aborted) return;
     loading.remove();
-    new TimeTravel(context, runs).start();
+    new TimeTravel(context, runs, event).start();
   } catch (error) {
     if (signal.aborted) return;
     loading.remove();
@@ -52,6 +54,16 @@ async function showTimeTravel(context: ViewContext): Promise<void> {
       h("p", {}, "Runs that are saved with --events have an event log. ", ...linksTo(ids)),
     );
   }
+}
+
+/** The first eviction of a run, or the first event that differs in two; 0 if there is none. */
+async function firstOfInterest(ids: readonly string[], signal: AbortSignal): Promise<number> {
+  if (ids.length > 1) {
+    const { event, identical } = await getDifference(ids[0], ids[1], signal);
+    return identical ? 0 : event;
+  }
+  const { event, next } = await getMoment(ids[0], { from: 0, next: "evict", nodes: 1 }, signal);
+  return next[0]?.kind === "evict" ? event : 0;
 }
 
 const linksTo = (ids: readonly string[]) =>
@@ -93,12 +105,12 @@ class TimeTravel {
   #isJumping = false;
   #routeUpdate: ReturnType<typeof setTimeout> | undefined;
 
-  constructor(context: ViewContext, runs: readonly OpenRun[]) {
+  constructor(context: ViewContext, runs: readonly OpenRun[], event: number) {
     const { params, signal } = context;
     this.#context = context;
     this.#runs = runs;
     this.#events = Math.max(...runs.map(({ log }) => log.events));
-    this.#event = this.#clamped(Number(params.get("event") ?? 0));
+    this.#event = this.#clamped(event);
     this.#colourMode = colourModes.find(({ value }) => value === params.get("colour"))?.value ?? "age";
     this.#speed = speeds.find((speed) => String(speed) === params.get("speed")) ?? 100;
     const go = (event: number) => this.#goManually(event);

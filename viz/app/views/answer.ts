@@ -1,0 +1,287 @@
+import type { RunRow } from "../../api.ts";
+import { haveOneSize, hitRatioBars, hitRatioCurve } from "../charts/hit-ratio.ts";
+import { activeRunsCard } from "../controls/active-runs.ts";
+import { h, rebuild, select } from "../controls/dom.ts";
+import { metricTiles, type Tile } from "../controls/metric-tiles.ts";
+import { type Column, Table } from "../controls/table.ts";
+import {
+  answersByRate,
+  answersBySize,
+  defaultTokenBytes,
+  type RateAnswer,
+  type SizeAnswer,
+  sloShare,
+  workloadOf,
+  workloadsOf,
+} from "../data/answer.ts";
+import { comparisonOf, isTimed, nameOf } from "../data/comparison.ts";
+import {
+  approximate,
+  hitRatios,
+  integer,
+  milliseconds,
+  percent,
+  perSecond,
+  points,
+  roundPercent,
+} from "../data/format.ts";
+import { runLabels } from "../data/run-labels.ts";
+import { linkTo, readRoute, updateRoute } from "../route.ts";
+import type { View, ViewContext } from "../view.ts";
+
+/** The landing page: the best policy of a workload at each cache size or rate, and what it gains. */
+export const answerView: View = { name: "answer", title: "Answer", menuOrder: 0, show: showAnswer };
+
+/** Draws the answer again when runs are saved or removed. */
+function showAnswer(context: ViewContext): void {
+  const { root, server, signal } = context;
+  const host = h("div");
+  root.append(h("h1", {}, "Which policy?"), activeRunsCard(context), host);
+  let drawing = new AbortController();
+  let version = "";
+  const draw = () => {
+    const latest = server.rows.map(({ id, savedAtMs }) => `${id} ${savedAtMs}`).join("\n");
+    if (latest === version && host.hasChildNodes()) return;
+    version = latest;
+    redraw();
+  };
+  const redraw = () => {
+    drawing.abort();
+    drawing = new AbortController();
+    const inner = {
+      ...context,
+      root: host,
+      params: readRoute().params,
+      signal: AbortSignal.any([signal, drawing.signal]),
+    };
+    rebuild(host, () => drawAnswer(inner, redraw));
+  };
+  draw();
+  server.watch(draw, signal);
+}
+
+function drawAnswer({ root, params, server, signal }: ViewContext, redraw: () => void): void {
+  const workloads = workloadsOf(server.rows);
+  if (workloads.length === 0) {
+    root.append(
+      h(
+        "p",
+        { class: "hint" },
+        "There are no saved runs. ",
+        h("code", {}, "kvlab compare TRACE --out runs"),
+        " compares policies at several cache sizes and saves the runs.",
+      ),
+    );
+    return;
+  }
+  const requested = params.get("workload") ?? "";
+  const workload = workloads.includes(requested) ? requested : workloads[0];
+  const rows = server.rows.filter((row) => workloadOf(row) === workload && !row.interrupted);
+  const metric = params.get("metric") ?? rows.find(({ uncertainty }) => uncertainty)?.uncertainty?.metric ?? "token";
+  const areTimed = rows.some(isTimed);
+  const choose = (name: string) => (value: string) => {
+    updateRoute({ [name]: value, ...(name === "workload" && { size: undefined }) });
+    redraw();
+  };
+  const definitions = Object.entries(hitRatios).map(([value, label]) => ({ value, label }));
+  const answers = answersBySize(rows, metric);
+  const size = answers.find(({ capacityTokens }) => String(capacityTokens) === params.get("size")) ?? largest(answers);
+  const sizes = answers.map((each) => ({ value: String(each.capacityTokens), label: sizeText(each) }));
+  root.append(
+    h(
+      "div",
+      { class: "bar" },
+      select(
+        "Workload",
+        workloads.map((value) => ({ value, label: value })),
+        workload,
+        choose("workload"),
+      ),
+      select("Hit ratio definition", definitions, metric, choose("metric")),
+      size !== undefined && !areTimed && select("Cache size", sizes, String(size.capacityTokens), choose("size")),
+    ),
+  );
+  const names = comparisonOf(rows, server.rows);
+  const nameIn = (row: RunRow) => names.bandLabels.get(row.id) ?? nameOf(names, row.id);
+  if (areTimed) root.append(rateCard(answersByRate(rows)));
+  if (size && !areTimed) root.append(metricTiles(tilesOf(size, metric, nameIn)));
+  if (answers.length > 1) root.append(sizeCard(answers, metric, nameIn));
+  if (!areTimed && names.rows.length > 0) {
+    const figure = haveOneSize(names) ? hitRatioBars(() => metric, signal) : hitRatioCurve(() => metric, signal);
+    root.append(figure.element);
+    figure.show(names);
+  }
+  root.append(
+    h(
+      "p",
+      { class: "actions" },
+      h("a", { class: "button main", href: linkTo("compare", { workload: workload, metric }) }, "Compare these runs"),
+      h("a", { class: "button", href: linkTo("runs") }, `All ${integer(server.rows.length)} runs`),
+    ),
+  );
+}
+
+/** The size at which the best policy gains most over LRU. */
+const largest = (answers: readonly SizeAnswer[]) =>
+  [...answers].sort((a, b) => (b.gain ?? 0) - (a.gain ?? 0) || a.capacityTokens - b.capacityTokens)[0];
+
+const sizeText = ({ capacityTokens, best }: SizeAnswer) =>
+  `${approximate(capacityTokens)} tokens, ${integer(best.blocks!)} blocks, ${gigabytes(capacityTokens, best)}`;
+
+const gigabytes = (tokens: number, { kvBytesPerToken = defaultTokenBytes }: RunRow) =>
+  `${approximate((tokens * kvBytesPerToken) / 2 ** 30)} GiB`;
+
+function tilesOf(answer: SizeAnswer, metric: string, nameIn: (row: RunRow) => string): Tile[] {
+  const { best, lru, gain, isGainNoise, savedTokens, gapClosed, asGood, perGiB } = answer;
+  const noise = isGainNoise === undefined ? "" : isGainNoise ? ", within noise" : ", beyond noise";
+  const tiles: Tile[] = [
+    ["Best policy", nameIn(best), `${percent(best.hitRatio[metric])} at ${sizeText(answer)}`],
+    [
+      "Gain over LRU",
+      gain === undefined ? "–" : points(gain),
+      lru === undefined ? "LRU was not run with these options" : `LRU: ${percent(lru.hitRatio[metric])}${noise}`,
+    ],
+  ];
+  if (savedTokens !== undefined)
+    tiles.push([
+      "Tokens not recomputed",
+      approximate(savedTokens),
+      `${percent(savedTokens / best.lookupTokens)} of all prompt tokens, beside LRU`,
+    ]);
+  if (gapClosed !== undefined)
+    tiles.push([
+      "Gap to the bound closed",
+      gapClosed === null ? "–" : percent(gapClosed),
+      gapClosed === null ? "LRU reaches the proven bound" : "from LRU to what no policy exceeds",
+    ]);
+  if (best.uncertainty !== undefined)
+    tiles.push(["As good, within noise", integer(asGood.length), asGood.map(nameIn).join(", ") || "no other policy"]);
+  tiles.push(
+    perGiB === undefined
+      ? ["One more GiB", "–", "no larger size was run"]
+      : ["One more GiB", points(perGiB), "mean up to the next size that was run"],
+  );
+  return tiles;
+}
+
+function sizeCard(answers: readonly SizeAnswer[], metric: string, nameIn: (row: RunRow) => string): HTMLElement {
+  const optional = (value: number | null | undefined, text: (value: number) => string) =>
+    value === undefined || value === null ? "–" : text(value);
+  const column = (
+    name: string,
+    label: string,
+    of: (each: SizeAnswer) => number | null | undefined,
+    text: (value: number) => string,
+  ): Column<SizeAnswer> => ({
+    ...{ name, label, numeric: true, value: of },
+    show: (each) => optional(of(each), text),
+  });
+  const table = new Table<SizeAnswer>({
+    title: "The best policy at each cache size",
+    columns: [
+      column("size", "Cache size, tokens", ({ capacityTokens }) => capacityTokens, approximate),
+      column("blocks", "Blocks", ({ best }) => best.blocks, integer),
+      {
+        ...{ name: "memory", label: "Memory", numeric: true },
+        value: ({ capacityTokens }) => capacityTokens,
+        show: ({ capacityTokens, best }) => gigabytes(capacityTokens, best),
+      },
+      {
+        ...{ name: "best", label: "Best policy", value: ({ best }) => nameIn(best) },
+        show: ({ best, asGood }) =>
+          h(
+            "span",
+            {},
+            h("a", { href: linkTo("run", { id: best.id }) }, nameIn(best)),
+            asGood.length > 0 && ` ≈ ${asGood.map(nameIn).join(", ")}`,
+          ),
+      },
+      column("ratio", "Hit ratio", ({ best }) => best.hitRatio[metric], percent),
+      {
+        ...column("gain", "Gain over LRU", ({ gain }) => gain, points),
+        show: ({ gain, isGainNoise }) => `${optional(gain, points)}${isGainNoise ? " ≈" : ""}`,
+      },
+      column("saved", "Tokens not recomputed", ({ savedTokens }) => savedTokens, approximate),
+      column("gap", "Gap to the bound closed", ({ gapClosed }) => gapClosed, percent),
+      column("perGiB", "One more GiB", ({ perGiB }) => perGiB, points),
+    ],
+    key: ({ capacityTokens }) => capacityTokens,
+  });
+  table.show(answers);
+  const hasBytes = answers.some(({ best }) => best.kvBytesPerToken !== undefined);
+  const notes = [
+    "≈: within noise, the 95 % interval of the difference contains 0.",
+    ...(hasBytes ? [] : ["Memory: keys and values of llama-3.1-8b, 128 KiB for each token."]),
+  ];
+  return h(
+    "section",
+    { class: "card" },
+    h("div", { class: "cardhead" }, h("h2", {}, "The best policy at each cache size"), table.csvButton()),
+    table.element,
+    h("p", { class: "note" }, notes.join(" ")),
+  );
+}
+
+const signedMs = (ms: number) => `${ms < 0 ? "−" : "+"}${milliseconds(Math.abs(ms))}`;
+
+function rateCard(answers: readonly RateAnswer[]): HTMLElement {
+  const systems = answers.flatMap(({ runs }) => runs);
+  const labels = runLabels(systems, { omitted: ["requestsPerS", "seed", "free-order"] });
+  const nameIn = ({ id }: RunRow) => labels.get(id)!;
+  const hasSlo = answers.some(({ meeting }) => meeting !== undefined);
+  const latency = (name: string, label: string, of: (row: RunRow) => number | undefined): Column<RateAnswer> => ({
+    ...{ name, label, csvLabel: `${label}, ms`, numeric: true },
+    value: ({ best }) => of(best),
+    show: ({ best }) => (of(best) === undefined ? "–" : milliseconds(of(best)!)),
+  });
+  const slo: Column<RateAnswer>[] = [
+    {
+      ...{ name: "goodput", label: "Goodput", csvLabel: "Goodput, requests/s", numeric: true },
+      value: ({ best }) => best.goodputRequestsPerS,
+      show: ({ best }) => (best.goodputRequestsPerS === undefined ? "–" : perSecond(best.goodputRequestsPerS)),
+    },
+    {
+      ...{ name: "meeting", label: `Meet the SLO, ${roundPercent(sloShare)} of requests` },
+      value: ({ meeting }) => meeting?.map(nameIn).join(", ") || "none",
+    },
+  ];
+  const table = new Table<RateAnswer>({
+    title: "The best system at each rate",
+    columns: [
+      {
+        ...{ name: "rate", label: "Offered, requests/s", numeric: true },
+        value: ({ rate }) => rate,
+        show: ({ rate }) => (rate === undefined ? "as in the trace" : approximate(rate)),
+      },
+      {
+        ...{ name: "best", label: "Best system", value: ({ best }) => nameIn(best) },
+        show: ({ best }) => h("a", { href: linkTo("run", { id: best.id }) }, nameIn(best)),
+      },
+      ...(hasSlo ? slo : []),
+      latency("ttft", "TTFT p50", ({ ttftMsP50 }) => ttftMsP50),
+      latency("ttft99", "TTFT p99", ({ ttftMsP99 }) => ttftMsP99),
+      latency("tpot", "TPOT p50", ({ tpotMsP50 }) => tpotMsP50),
+      {
+        ...{ name: "throughput", label: "Output tokens/s", numeric: true },
+        value: ({ best }) => best.outputTokensPerS,
+        show: ({ best }) => (best.outputTokensPerS === undefined ? "–" : approximate(best.outputTokensPerS)),
+      },
+      {
+        ...{ name: "gain", label: "TTFT p50 vs. LRU", csvLabel: "TTFT p50 vs. LRU, ms", numeric: true },
+        value: ({ best, lru }) => (lru && lru !== best ? best.ttftMsP50! - lru.ttftMsP50! : undefined),
+        show: ({ best, lru }) => (lru && lru !== best ? signedMs(best.ttftMsP50! - lru.ttftMsP50!) : "–"),
+      },
+      { name: "limit", label: "Limited by", value: ({ best }) => best.limitedBy ?? "–" },
+    ],
+    key: ({ rate }) => rate ?? "trace",
+  });
+  table.show(answers);
+  const rule = hasSlo ? "Best: the highest goodput." : "Best: the lowest TTFT p99; with --slo, the highest goodput.";
+  return h(
+    "section",
+    { class: "card" },
+    h("div", { class: "cardhead" }, h("h2", {}, "The best system at each rate"), table.csvButton()),
+    table.element,
+    h("p", { class: "note" }, rule),
+  );
+}
