@@ -27,9 +27,11 @@ import { commandLineHost } from "./plugin-host.ts";
 import { addPolicies } from "./policies.ts";
 import { addProfiles } from "./profiles.ts";
 import { addReplay } from "./replay.ts";
+import { addSweep } from "./sweep.ts";
 import { addTrace } from "./trace.ts";
 import { addUnsupportedCommands } from "./unsupported.ts";
 import { addVerify } from "./verify.ts";
+import { addWorker } from "./worker.ts";
 
 /** Exit codes; 0: success. */
 const Exit = { noOutput: 1, engineFailed: 1, badInput: 2, bug: 70, interrupted: 130 } as const;
@@ -60,6 +62,7 @@ function program(): Command {
   addReplay(kvlab);
   addCompare(kvlab);
   addCurve(kvlab);
+  addSweep(kvlab);
   addTrace(kvlab);
   addPolicies(kvlab);
   addProfiles(kvlab);
@@ -74,6 +77,7 @@ function program(): Command {
   addCalibrate(kvlab);
   addFidelity(kvlab);
   addFuzz(kvlab);
+  addWorker(kvlab);
   addUnsupportedCommands(kvlab);
   refuseRepeated(kvlab);
   addCompletion(kvlab);

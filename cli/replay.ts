@@ -1,5 +1,5 @@
 import { dirname } from "node:path";
-import { type Command, Option } from "commander";
+import { Command, Option } from "commander";
 import { counted } from "../core/counted.ts";
 import { InputError } from "../core/errors.ts";
 import type { RuleName, RuleValue } from "../core/plugins/rules.ts";
@@ -13,6 +13,7 @@ import { defaultParts, type PartNames, simulatedScheduler } from "../lab/run/con
 import { streamTrace } from "../lab/run/run-trace.ts";
 import type { SimulationOptions } from "../lab/run/simulation-options.ts";
 import type { Target } from "../lab/run/target.ts";
+import type { TargetOptions } from "../lab/run/trace-run.ts";
 import {
   addBlockSize,
   addRenamedOptions,
@@ -76,7 +77,13 @@ export function addReplay(program: Command): void {
   const command = program
     .command("replay")
     .description("run one configuration over a trace and report hits, misses and their reasons")
-    .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example')
+    .argument("[TRACE...]", 'trace files, read one after the other; none, or "example": the built-in example');
+  addReplayOptions(command).addHelpText("after", examples).action(replay);
+  addRenamedOptions(command);
+}
+
+function addReplayOptions(command: Command): Command {
+  command
     .option("--preset <NAME>", "composition of a real system; the options below replace its parts")
     .addOption(part("--index <NAME>", "prefix index, or a plug-in file", defaultParts.index))
     .addOption(part("--eviction <NAME>", "eviction policy, or a plug-in file", defaultParts.eviction))
@@ -91,7 +98,7 @@ export function addReplay(program: Command): void {
     .option("--rule <NAME=VALUE>", "reuse rule (repeatable; kvlab policies lists them)", rule)
     .option("--blocks <N>", "capacity in blocks, N% of the distinct blocks, or unlimited", parseCapacity);
   addTraceOptions(addBlockSize(command));
-  addSimulationOptions(addRunOptions(command))
+  return addSimulationOptions(addRunOptions(command))
     .option("--repeat <N>", "replay N times after a first run and report the median time", wholeNumber("--repeat", 1))
     .option("--events", "save the event log: every decision")
     .option("--explain <REQUEST>", "explain the hits and misses of this request, from 0 (repeatable)", explainedRequest)
@@ -109,10 +116,18 @@ export function addReplay(program: Command): void {
     .option("--out <DIR>", `save the run in DIR instead of below ${runsFolder}/`, path("--out", "a folder"))
     .option("--no-save", "do not save the run")
     .option("--live", "show the run in a dashboard of its folder while it runs")
-    .option("--json", "print one JSON document and nothing else")
-    .addHelpText("after", examples)
-    .action(replay);
-  addRenamedOptions(command);
+    .option("--json", "print one JSON document and nothing else");
+}
+
+/** Parses the options of a replay, without a trace: a function that may be called repeatedly. @throws InputError */
+export function replayOptionsParser(): (words: readonly string[]) => ReplayOptions & Pick<TargetOptions, "rules"> {
+  const command = addRenamedOptions(addReplayOptions(new Command("replay")))
+    .configureOutput({ writeErr: () => {} })
+    .exitOverride();
+  return (words) => {
+    const options = command.parse(words, { from: "user" }).opts<ReplayOptions>();
+    return { ...options, rules: parseRules(options.rule ?? []) };
+  };
 }
 
 const parseRequest = wholeNumber("--explain", 0);

@@ -1,4 +1,5 @@
 import { existsSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath, pathToFileURL } from "node:url";
 
@@ -26,6 +27,13 @@ export const libraries: readonly string[] = Object.keys(manifest.dependencies);
 export const entryUrl = pathToFileURL(
   join(packageFolder, import.meta.url.endsWith(".ts") ? "index.ts" : "dist/index.js"),
 ).href;
+
+/** The executable and the arguments that start the command line of this package in a process of its own. */
+export function programOfKvlab(): string[] {
+  if (!import.meta.url.endsWith(".ts")) return [process.execPath, join(packageFolder, "dist/cli/main.js")];
+  const loader = pathToFileURL(createRequire(import.meta.url).resolve("tsx")).href;
+  return [process.execPath, "--import", loader, join(packageFolder, "cli/main.ts")];
+}
 
 /** The command that starts this program: npm in a checkout, also from outside it, or `kvlab`. */
 export function calledAs(): string {

@@ -17,12 +17,18 @@ export async function replaceFile(path: string, write: (temporary: string) => Pr
     await rename(temporary, target);
   } catch (error) {
     await rm(temporary, { force: true });
-    const { code, syscall } = error as NodeJS.ErrnoException;
-    if (syscall === undefined) throw error;
-    throw new InputError(`${path}: cannot be written (${reasons[code ?? ""] ?? code})`);
+    const why = whyUnwritable(error);
+    if (why === undefined) throw error;
+    throw new InputError(`${path}: cannot be written (${why})`);
   } finally {
     unfinished.delete(temporary);
   }
+}
+
+/** Why the system refused to write; undefined for another error. */
+export function whyUnwritable(error: unknown): string | undefined {
+  const { code, syscall } = error as NodeJS.ErrnoException;
+  return syscall === undefined ? undefined : (reasons[code ?? ""] ?? code);
 }
 
 const reasons: Readonly<Record<string, string>> = {

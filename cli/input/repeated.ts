@@ -11,6 +11,7 @@ export const repeatable: ReadonlySet<string> = new Set([
   "logit-bias",
   "stop",
   "stop-token",
+  "sbatch",
 ]);
 
 /** Makes each option of these commands that takes one value throw when it is given twice. */

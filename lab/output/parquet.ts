@@ -247,3 +247,21 @@ export async function writeEvents({ path, signal }: TableFile, logs: readonly Lo
     }
   await table.finish({ path, signal });
 }
+
+/** Records as rows: a column for each field, of text unless all its values are numbers. A missing number is NaN, a missing text empty. */
+export async function writeRecords(
+  file: TableFile,
+  records: readonly Readonly<Record<string, string | number | boolean | undefined>>[],
+): Promise<void> {
+  const names = [...new Set(records.flatMap((record) => Object.keys(record)))];
+  const columns = names.map((name) => {
+    const isNumber = records.every((record) => record[name] === undefined || typeof record[name] === "number");
+    return isNumber
+      ? double(
+          name,
+          Float64Array.from(records, (record) => Number(record[name] ?? Number.NaN)),
+        )
+      : string(name, (row) => String(records[row][name] ?? ""));
+  });
+  await writeTable(file, records.length, columns);
+}

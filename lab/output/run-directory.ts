@@ -162,7 +162,8 @@ async function removeStale(parent: string): Promise<void> {
   }
 }
 
-function isAlive(pid: number): boolean {
+/** Whether a process of this machine runs. */
+export function isAlive(pid: number): boolean {
   try {
     process.kill(pid, 0);
     return true;

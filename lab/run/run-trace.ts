@@ -120,7 +120,7 @@ const inputFiles = ({ operations, cost, model }: TraceRunOptions & SimulationOpt
   [operations, cost, model].filter((file) => typeof file === "string");
 
 /** @throws InputError if two options contradict each other */
-function checkConflicts(options: TraceRunOptions & SimulationOptions, eviction: EvictionPlugin): void {
+export function checkConflicts(options: TraceRunOptions & SimulationOptions, eviction: EvictionPlugin): void {
   const { blocks, capacity, operations, repeat, timeline } = options;
   const replicas = options.replicas ?? (options.prefillReplicas ?? 0) + (options.decodeReplicas ?? 1);
   if (blocks !== undefined && capacity !== undefined)

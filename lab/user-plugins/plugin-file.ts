@@ -1,6 +1,6 @@
 import { stat } from "node:fs/promises";
 import { basename, extname, resolve } from "node:path";
-import type { BuildFailure, Plugin as Bundling } from "esbuild";
+import type { BuildFailure, BuildOptions, Plugin as Bundling } from "esbuild";
 import { InputError } from "../../core/errors.ts";
 import { entryUrl } from "../package.ts";
 import { kinds, type PluginKind, type Plugins } from "./kinds.ts";
@@ -58,6 +58,41 @@ const resolveKvlab: Bundling = {
   },
 };
 
+/** The paths of a file and of the files that it imports, in a fixed order. @throws InputError if one is not found */
+export async function importsOf(file: string): Promise<string[]> {
+  const { build } = await import("esbuild");
+  try {
+    const { metafile } = await build({ ...bundling(file), metafile: true });
+    return Object.keys(metafile.inputs);
+  } catch (error) {
+    throw unbundled(file, error);
+  }
+}
+
+const bundling = (file: string) =>
+  ({
+    entryPoints: [resolve(file)],
+    bundle: true,
+    write: false,
+    format: "esm",
+    platform: "node",
+    target: "node20",
+    logLevel: "silent",
+    tsconfigRaw: {},
+    plugins: [resolveKvlab],
+  }) as const satisfies BuildOptions;
+
+/** The error of a file that is no program, with its line. */
+function unbundled(file: string, error: unknown): InputError {
+  const [first] = (error as Partial<BuildFailure> | undefined)?.errors ?? [];
+  if (!first?.text) return new InputError(`${file}: ${messageOf(error).replace(entryUrl, "kvlab")}`);
+  const { location, text } = first;
+  const at = location
+    ? `${file === location.file || isSame(file, location.file) ? file : location.file}:${location.line}`
+    : file;
+  return new InputError(`${at}: ${text}`);
+}
+
 /**
  * The file and its imports as one module. Bundled, so that a package.json beside the file that makes it a CommonJS module has
  * no effect.
@@ -67,28 +102,12 @@ async function importFile(file: string, onLoad: () => void): Promise<Readonly<Re
   const { build } = await import("esbuild");
   try {
     return await loadUserCode(file, async () => {
-      const { outputFiles } = await build({
-        entryPoints: [resolve(file)],
-        bundle: true,
-        write: false,
-        format: "esm",
-        platform: "node",
-        target: "node20",
-        logLevel: "silent",
-        tsconfigRaw: {},
-        plugins: [resolveKvlab],
-      });
+      const { outputFiles } = await build(bundling(file));
       onLoad();
       return `data:text/javascript;base64,${Buffer.from(outputFiles[0].contents).toString("base64")}`;
     });
   } catch (error) {
-    const [first] = (error as Partial<BuildFailure> | undefined)?.errors ?? [];
-    if (!first?.text) throw new InputError(`${file}: ${messageOf(error).replace(entryUrl, "kvlab")}`);
-    const { location, text } = first;
-    const at = location
-      ? `${file === location.file || isSame(file, location.file) ? file : location.file}:${location.line}`
-      : file;
-    throw new InputError(`${at}: ${text}`);
+    throw unbundled(file, error);
   }
 }
 
