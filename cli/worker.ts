@@ -6,7 +6,7 @@ import { ShardRuns } from "../lab/sweep/run-shard.ts";
 import type { WorkerAnswer } from "../lab/sweep/runners/local.ts";
 import { path } from "./input/options.ts";
 import { interruption, withEngine } from "./interrupt.ts";
-import { complain, print } from "./output/print.ts";
+import { complain, exitNow, print } from "./output/print.ts";
 
 interface WorkerOptions {
   readonly traces?: string;
@@ -42,6 +42,8 @@ async function work(where: string, { traces }: WorkerOptions): Promise<void> {
     if (/^rediss?:\/\//.test(where)) {
       const { workOnRedis } = await import("../lab/sweep/runners/redis-worker.ts");
       await workOnRedis(where, { ...options, note: (text) => void complain(text, 0) });
+      // A client that waits for its Redis would keep the process running.
+      exitNow(0);
     } else if (where === "-") await workOnInput(new ShardRuns(options));
     else await new ShardRuns(options).runFile(where, where.replace(/(\.json)?$/, ".result.json"));
   });

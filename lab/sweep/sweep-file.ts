@@ -3,7 +3,7 @@ import { isNode, LineCounter, parseDocument } from "yaml";
 import { z } from "zod";
 import { InputError } from "../../core/errors.ts";
 import { readTextFile } from "../../traces/read-text.ts";
-import { type Axis, gridOf, latinHypercube, AxisError, type Scalar, valuesOf } from "./axes.ts";
+import { type Axis, AxisError, gridOf, latinHypercube, type Scalar, valuesOf } from "./axes.ts";
 
 const scalar = z.union([z.string(), z.number(), z.boolean()], { error: "expected a text, a number, true or false" });
 const fields = z.strictObject({

@@ -161,13 +161,16 @@ export class Runs {
     return folder;
   }
 
-  /** Undefined for a folder of curves. */
+  /** Undefined for a folder of curves, or of a sweep, whose runs a dashboard of that folder shows. */
   async #row(root: string, id: string): Promise<RunRow | BrokenRun | undefined> {
     const folder = await childOf(root, id, "folder");
     if (!folder) return { id, problem: "cannot be read, or is a link that leads out of the folder of runs" };
     const found = await childOf(folder.path, "run.json", "file");
-    if (!found)
-      return (await childOf(folder.path, "curves.json", "file")) ? undefined : { id, problem: "has no run.json" };
+    if (!found) {
+      for (const other of ["curves.json", "sweep.json"])
+        if (await childOf(folder.path, other, "file")) return undefined;
+      return { id, problem: "has no run.json" };
+    }
     const known = this.#rows.get(id);
     if (known?.version === found.version) return known.row;
     const row = await readRow(id, found);

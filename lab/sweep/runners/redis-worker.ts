@@ -1,3 +1,4 @@
+import { setTimeout as sleep } from "node:timers/promises";
 import { Worker } from "bullmq";
 import { Redis } from "ioredis";
 import { InputError } from "../../../core/errors.ts";
@@ -12,6 +13,8 @@ import {
   shownAddress,
   stalledMs,
 } from "./redis-queue.ts";
+
+const closeMs = 1000;
 
 export interface RedisWorkerOptions extends ShardOptions {
   readonly signal: AbortSignal;
@@ -65,7 +68,8 @@ export async function workOnRedis(address: string, { note, ...options }: RedisWo
     if (refusal) throw refusal;
   } finally {
     // Waits until the current shard, which was stopped or refused, has returned to the queue.
-    await (isLost ? worker.disconnect() : worker.close()).catch(() => {});
+    // Without a connection, closing would wait for one.
+    await (isLost ? Promise.race([worker.close(true), sleep(closeMs)]) : worker.close()).catch(() => {});
     connection.disconnect();
   }
 }

@@ -1,16 +1,19 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { Queue, QueueEvents } from "bullmq";
+import { Queue } from "bullmq";
 import { Redis } from "ioredis";
+import { InputError } from "../../../core/errors.ts";
 import { throwIfInterrupted } from "../../control.ts";
 import { parseResult } from "../shard.ts";
 import { checkRedis, lasting, queueName, queueRetries, type ShardData, shownAddress } from "./redis-queue.ts";
 import { type Outcome, type ShardRunner, type ShardTask, smallShards } from "./runner.ts";
 
-/** Interval between looks at all shards, besides those that an event announces. */
-const pollMs = 1000;
+/** Interval between looks at the shards that have ended. */
+const pollMs = 100;
+/** Every so many polls all shards are looked at, because a restarted Redis may have lost some. */
+const pollsPerCheck = 20;
 /** Shards in Redis at once. */
 const mostQueued = 200;
-/** Completed shards that no sweep collects are removed after this time. */
+/** Shards that have ended and that no sweep collects are removed after this time. */
 const keptS = 3600;
 
 /** Runs shards by the workers that share a Redis. What a restarted Redis has lost is queued again. */
@@ -18,93 +21,85 @@ export async function redisRunner(address: string, note: (text: string) => void 
   await checkRedis(address);
   const connection = new Redis(address, lasting);
   const queue = new Queue<ShardData>(queueName, { connection, streams: { events: { maxLen: 100 } } });
-  const events = new QueueEvents(queueName, { connection: connection.duplicate() });
-  let isLost = false;
-  // BullMQ's classes emit the errors of their connections, too.
+  let state: "connected" | "lost" | "closed" = "connected";
   queue.on("error", () => {});
-  events.on("error", () => {});
   connection.on("error", () => {});
   connection.on("close", () => {
-    if (!isLost) note(`the connection to ${shownAddress(address)} was lost; waiting for it`);
-    isLost = true;
+    if (state === "connected") note(`the connection to ${shownAddress(address)} was lost; waiting for it`);
+    if (state === "connected") state = "lost";
   });
   connection.on("ready", () => {
-    isLost = false;
+    state = "connected";
   });
+  const noted = new Set<string>();
+  const noteOnce = (text: string) => {
+    if (!noted.has(text)) note(text);
+    noted.add(text);
+  };
   return {
     label: shownAddress(address),
     shardSize: smallShards,
     async run(tasks, { signal, ended }) {
-      const queued = new Map<string, ShardTask & (typeof tasks)[number]>();
-      const announced = new Set<string>();
-      let wake = () => {};
-      const announce = ({ jobId }: { jobId: string }) => {
-        announced.add(jobId);
-        wake();
-      };
-      events.on("completed", announce);
-      events.on("failed", announce);
+      const queued = new Map<string, (typeof tasks)[number]>();
+      const command = <Result>(act: () => Promise<Result>) => unlessAborted(signal, act, address);
       let next = 0;
-      const noted = new Set<string>();
-      const noteOnce = (text: string) => {
-        if (!noted.has(text)) note(text);
-        noted.add(text);
-      };
       try {
-        let isIdle = false;
-        while (next < tasks.length || queued.size > 0) {
-          throwIfInterrupted(signal);
+        for (let poll = 1; next < tasks.length || queued.size > 0; poll++) {
           while (next < tasks.length && queued.size < mostQueued) {
             const task = tasks[next++];
             queued.set(task.name, task);
-            await unlessAborted(signal, addTo(queue, task));
+            await command(() => addTo(queue, task));
           }
-          const looked = isIdle ? [...queued.keys()] : [...announced].filter((name) => queued.has(name));
-          announced.clear();
+          const isCheck = poll % pollsPerCheck === 0;
+          const looked = isCheck
+            ? [...queued.keys()]
+            : await command(() => queue.getRanges(["completed", "failed"], 0, -1));
           for (const name of looked) {
-            const task = queued.get(name)!;
-            const outcome = await unlessAborted(signal, outcomeOf(queue, task, noteOnce));
+            const task = queued.get(name);
+            const outcome = task && (await command(() => outcomeOf(queue, task, noteOnce)));
             if (outcome === undefined) continue;
             queued.delete(name);
-            await ended(task, outcome);
+            await ended(task!, outcome);
           }
-          if (announced.size > 0) {
-            isIdle = false;
-            continue;
-          }
-          const woken = new Promise<"woken">((resolve) => {
-            wake = () => resolve("woken");
-          });
-          signal.addEventListener("abort", wake, { once: true });
-          isIdle = (await Promise.race([woken, sleep(pollMs)])) !== "woken";
-          signal.removeEventListener("abort", wake);
-          if (isIdle && !isLost && (await unlessAborted(signal, queue.getWorkersCount())) === 0)
+          if (isCheck && queued.size > 0 && (await command(() => queue.getWorkersCount())) === 0)
             noteOnce(`no worker is connected; kvlab worker ${shownAddress(address)} starts one`);
+          // Rejects only if the signal aborts first.
+          if (queued.size > 0) await sleep(pollMs, undefined, { signal }).catch(() => {});
+          throwIfInterrupted(signal);
         }
       } finally {
-        events.off("completed", announce);
-        events.off("failed", announce);
         // A shard that a worker runs cannot be removed; its result is, after some time.
-        if (!isLost) await Promise.all([...queued.keys()].map((name) => queue.remove(name).catch(() => {})));
+        if (state === "connected")
+          await Promise.all([...queued.keys()].map((name) => queue.remove(name).catch(() => {})));
       }
     },
     async close() {
+      state = "closed";
       connection.disconnect();
-      await Promise.all([queue.disconnect(), events.disconnect()]).catch(() => {});
     },
   };
 }
 
-/** A command waits while Redis is away, but not after the signal. */
-async function unlessAborted<Result>(signal: AbortSignal, act: Promise<Result>): Promise<Result> {
-  act.catch(() => {});
+/** A command waits while Redis is away, but not after the signal. @throws Interrupted; InputError if Redis refuses the command */
+async function unlessAborted<Result>(
+  signal: AbortSignal,
+  act: () => Promise<Result>,
+  address: string,
+): Promise<Result> {
+  throwIfInterrupted(signal);
+  let abort = () => {};
   const aborted = new Promise<never>((_, reject) => {
-    signal.addEventListener("abort", () => reject(signal.reason), { once: true });
+    abort = () => reject(signal.reason);
+    signal.addEventListener("abort", abort, { once: true });
   });
   try {
-    return await Promise.race([act, aborted]);
-  } finally {
+    return await Promise.race([act(), aborted]);
+  } catch (error) {
     throwIfInterrupted(signal);
+    if ((error as Error).name !== "ReplyError") throw error;
+    throw new InputError(`${shownAddress(address)}: ${(error as Error).message}`);
+  } finally {
+    signal.removeEventListener("abort", abort);
   }
 }
 
@@ -137,6 +132,5 @@ async function outcomeOf(
     return undefined;
   }
   await job.remove();
-  if (failedReason !== undefined) return { lost: failedReason };
-  return { result: parseResult(String(returnvalue), task.name) };
+  return failedReason === undefined ? { result: parseResult(String(returnvalue), task.name) } : { lost: failedReason };
 }

@@ -40,10 +40,8 @@ export function slurmRunner({ program: kvlab, folder, sbatch }: SlurmOptions): S
         const name = `array-${arrays++}`;
         const path = (k: number | string, end: string) => join(folder(), `${name}.${k}.${end}`);
         for (const [k, { text }] of chosen.entries()) await writeFile(path(k, "json"), text);
-        const command = [...kvlab, "worker", path("\0", "json")]
-          .map(quoted)
-          .join(" ")
-          .replace(/'?\0'?/, "$SLURM_ARRAY_TASK_ID");
+        const begin = [...kvlab, "worker", join(folder(), `${name}.`)].map(quoted).join(" ");
+        const command = `${begin}"$SLURM_ARRAY_TASK_ID".json`;
         const script = path("all", "sh");
         await writeFile(script, scriptOf(command, chosen.length, path("%a", "log")));
         const job = await submit(script, sbatch);
