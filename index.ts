@@ -93,6 +93,7 @@ export {
   runExperiment,
   serveTrace,
   simulate,
+  sweep,
   traceStats,
   verify,
 } from "./lab/library.ts";
@@ -112,6 +113,9 @@ export type {
   TraceRun,
   TraceRunOptions,
 } from "./lab/run/trace-run.ts";
+export type { Scalar } from "./lab/sweep/axes.ts";
+export type { SweepConfiguration, SweptOptions } from "./lab/sweep/configuration.ts";
+export type { FailedConfiguration, SweepOptions, SweepReport } from "./lab/sweep/sweep.ts";
 export type { AnonymizeTraceOptions } from "./lab/traces/anonymize-trace.ts";
 export type { ConvertTraceOptions, LostColumn, WrittenTrace } from "./lab/traces/convert-trace.ts";
 export type { FetchedTrace, FetchTraceOptions } from "./lab/traces/fetch-trace.ts";

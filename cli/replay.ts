@@ -119,6 +119,10 @@ function addReplayOptions(command: Command): Command {
     .option("--json", "print one JSON document and nothing else");
 }
 
+/** The long names of the options. */
+export const replayOptionNames = (): string[] =>
+  addReplayOptions(new Command("replay")).options.flatMap(({ long }) => long?.slice(2) ?? []);
+
 /** Parses the options of a replay, without a trace: a function that may be called repeatedly. @throws InputError */
 export function replayOptionsParser(): (words: readonly string[]) => ReplayOptions & Pick<TargetOptions, "rules"> {
   const command = addRenamedOptions(addReplayOptions(new Command("replay")))

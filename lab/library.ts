@@ -20,6 +20,8 @@ import type { Input, TraceChoice, TraceReading } from "./input.ts";
 import type { PluginList } from "./plugin-list.ts";
 import type { ProfileFolder } from "./profiles/catalogue.ts";
 import type { ReplayOptions, ServeOptions, SimulateOptions, TraceRun } from "./run/trace-run.ts";
+import type { SweepConfiguration } from "./sweep/configuration.ts";
+import type { SweepOptions, SweepReport } from "./sweep/sweep.ts";
 import type { AnonymizeTraceOptions } from "./traces/anonymize-trace.ts";
 import type { ConvertTraceOptions, WrittenTrace } from "./traces/convert-trace.ts";
 import type { FetchedTrace, FetchTraceOptions } from "./traces/fetch-trace.ts";
@@ -95,6 +97,19 @@ export async function offlineBounds(trace: TraceChoice, options?: OfflineBoundOp
  */
 export async function curve(trace: TraceChoice, options?: CurveOptions): Promise<Curves> {
   return (await import("./curve/curves.ts")).hitRatioCurves(trace, options);
+}
+
+/**
+ * Runs many configurations: in processes of this machine, on a Slurm cluster, or by workers that share a Redis; one result for each
+ * (docs/sweep.md). `kvlab sweep`. Results that the folder has are not run again, also after an interruption.
+ *
+ * @throws InputError if an option is invalid, or the folder cannot be written; Interrupted
+ */
+export async function sweep(
+  configurations: readonly SweepConfiguration[],
+  options: SweepOptions,
+): Promise<SweepReport> {
+  return (await import("./sweep/sweep.ts")).sweep(configurations, options);
 }
 
 /**

@@ -4,8 +4,11 @@ import { delimiter, join } from "node:path";
 /** Folders of a system's servers, which may not be in a user's PATH. */
 const serverFolders = ["/usr/sbin", "/usr/local/sbin"];
 
+export const redisPrograms: readonly string[] = ["redis-server", "redis-cli"];
+export const slurmPrograms: readonly string[] = ["slurmctld", "slurmd", "munged", "sbatch"];
+
 /** Whether all of these programs are installed. */
-export function findPrograms(...names: readonly string[]): boolean {
+export function findPrograms(names: readonly string[]): boolean {
   const folders = [...(process.env["PATH"] ?? "").split(delimiter).filter(Boolean), ...serverFolders];
   return names.every((name) => folders.some((folder) => isProgram(join(folder, name))));
 }

@@ -1,11 +1,12 @@
 // Installs what tests need before `npm test`, if that is possible without a password: Debian's chromium for the dashboard's tests,
-// g++ with AddressSanitizer for the CUDA engine's. Prints nothing if both are found. Tests whose program is missing are skipped; in
+// g++ with AddressSanitizer for the CUDA engine's, Redis and Slurm for those of sweeps. Prints nothing if all are found. Tests whose program is missing are skipped; in
 // CI this script fails.
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 import { findBrowser } from "./browser.ts";
 import { findSanitizer } from "./compiler.ts";
+import { findPrograms, redisPrograms, slurmPrograms } from "./programs.ts";
 
 interface Requirement {
   /** The tests, as the subject of a sentence. */
@@ -30,6 +31,20 @@ const requirements: readonly Requirement[] = [
     packages: ["g++"],
     hint: "install g++ with libasan, or set CXX=/path/to/it",
     isMet: () => process.env["CXX"] === "none" || findSanitizer() !== undefined,
+  },
+  {
+    tests: "Tests of kvlab sweep on a Redis",
+    program: "redis-server",
+    packages: ["redis-server"],
+    hint: "install redis-server",
+    isMet: () => findPrograms(redisPrograms),
+  },
+  {
+    tests: "Tests of kvlab sweep on Slurm",
+    program: "slurmctld",
+    packages: ["slurm-wlm", "munge"],
+    hint: "install slurm-wlm and munge, and run the tests as root",
+    isMet: () => process.getuid?.() !== 0 || findPrograms(slurmPrograms),
   },
 ];
 const isCi = Boolean(process.env["CI"]);

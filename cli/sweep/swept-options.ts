@@ -1,15 +1,18 @@
 import { CommanderError } from "commander";
 import { InputError } from "../../core/errors.ts";
+import { nearest } from "../../core/nearest.ts";
 import type { Scalar } from "../../lab/sweep/axes.ts";
 import { resolve, type SweepConfiguration, type SweptOptions } from "../../lab/sweep/configuration.ts";
 import type { SweepFile } from "../../lab/sweep/sweep-file.ts";
-import { replayOptionsParser } from "../replay.ts";
+import { replayOptionNames, replayOptionsParser } from "../replay.ts";
 
 /** Options of `kvlab replay` that write or show one run, which a sweep does not do. */
 const ofOneRun = [
   ...["out", "no-save", "save", "json", "live", "repeat", "events", "timeline"],
   ...["explain", "explain-top", "residency", "help"],
 ];
+
+const optionNames = replayOptionNames().filter((name) => !ofOneRun.includes(name));
 
 /** The configurations of a sweep file, with its options parsed as those of the command line. @throws InputError with file and line */
 export async function configurationsOf(file: SweepFile): Promise<SweepConfiguration[]> {
@@ -62,13 +65,16 @@ function placeIn(file: SweepFile, written: Readonly<Record<string, Scalar>>) {
   };
 }
 
+function unknownOption(_: string, name: string): string {
+  const near = nearest(name, optionNames);
+  return `unknown option "${name}"; ${near === undefined ? "kvlab replay --help lists all" : `did you mean "${near}"?`}`;
+}
+
 /** Calls `act`; an error about its input gets a place. */
 function at<Result>(place: string | ((message: string) => string), act: () => Result): Result {
   const placed = (error: unknown): never => {
     if (!(error instanceof InputError || error instanceof CommanderError)) throw error;
-    const message = error.message
-      .replace(/^error: /, "")
-      .replace(/^unknown option '--([^'=]+)(=[^']*)?'/, 'unknown option "$1"');
+    const message = error.message.replace(/^error: /, "").replace(/^unknown option '--([^'=]+).*$/s, unknownOption);
     throw new InputError(`${typeof place === "string" ? place : place(message)}: ${message.replace(/\s*\n\s*/g, " ")}`);
   };
   try {

@@ -9,7 +9,7 @@ import { type PartNames, type Parts, partsNamed, pluginNamed } from "../run/conf
 import { checkConflicts } from "../run/run-trace.ts";
 import { modelFrom, simulatedDefaults } from "../run/simulation.ts";
 import type { SimulationOptions } from "../run/simulation-options.ts";
-import { isEngine, type Target } from "../run/target.ts";
+import type { Target } from "../run/target.ts";
 import type { TraceRunOptions } from "../run/trace-run.ts";
 import type { Scalar } from "./axes.ts";
 import { type InputFile, pluginPath } from "./input-files.ts";
@@ -57,13 +57,12 @@ export async function resolve(options: SweptOptions): Promise<ResolvedOptions> {
   checkTarget({ ...options, target });
   if (target === "sim") await checkSimulated(options);
   const { model, gpu } = simulatedDefaults;
+  const applied = isOurs("index") ? await changing(rules, named, all, target) : rules;
   const resolved = {
     ...(target === "sim" && options.cost === undefined && { model, gpu }),
     ...others,
     ...Object.fromEntries(parts.map((name) => [name, options[name] ?? all[name].name])),
-    ...(Object.keys(rules).length > 0 && {
-      rules: isOurs("index") ? await changing(rules, named, all, target) : rules,
-    }),
+    ...(Object.keys(applied).length > 0 && { rules: applied }),
     ...{ target, seed, warmup },
   };
   return sorted(resolved) as ResolvedOptions;
@@ -117,6 +116,3 @@ export function keyOf(options: ResolvedOptions, trace: readonly InputFile[], inp
 
 /** Equal for configurations that a worker reads one trace for. */
 export const readingKey = (options: SweptOptions): string => JSON.stringify(sorted(readingOf(options)));
-
-/** Whether results depend on the machine. */
-export const isMeasured = ({ target }: ResolvedOptions): boolean => isEngine(target);

@@ -1,20 +1,19 @@
 import type { TableFile } from "../output/parquet.ts";
 import { writeRecords } from "../output/parquet.ts";
 import type { Scalar } from "./axes.ts";
-import type { Results } from "./results.ts";
 
 /** Parts of a report whose numbers are metrics. */
 const metricParts = ["cache", "latency", "throughput", "load", "cluster", "refusals", "transfers", "drafts"] as const;
 
-/** A row for each configuration: its key, the options that vary, and every number of its report's metrics. */
+/** A row for each configuration: its key, the options that vary, and every number of its report's metrics. `textOf` returns a result. */
 export async function writeResultTable(
   file: TableFile,
   rows: readonly { readonly key: string; readonly varied: Readonly<Record<string, Scalar>> }[],
-  results: Results,
+  textOf: (key: string) => Promise<string>,
 ): Promise<void> {
   const records: Record<string, Scalar | undefined>[] = [];
   for (const { key, varied } of rows) {
-    const report = JSON.parse(await results.text(key));
+    const report = JSON.parse(await textOf(key));
     const { blocks, blockTokens } = report.policy;
     const record: Record<string, Scalar | undefined> = { key, ...varied };
     const add = (name: string, value: Scalar) => {

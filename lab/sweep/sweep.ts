@@ -98,9 +98,10 @@ export async function sweep(
 async function sweepAll(configurations: readonly SweepConfiguration[], options: SweepOptions): Promise<SweepReport> {
   const { out, signal } = options;
   const { entries, distinct } = await planSweep(configurations, options);
-  const results = await Results.open(out);
-  const runner = await runnerOf(options, results);
+  let results: Results | undefined;
+  const runner = await runnerOf(options, () => results!.shardFolder());
   try {
+    results = await Results.open(out);
     await results.writeFile(sweepFile, (path) => writeFile(path, listOf(entries)));
     const present = results.keys();
     const missing = [...distinct.values()].filter(({ key }) => !present.has(key));
@@ -108,25 +109,26 @@ async function sweepAll(configurations: readonly SweepConfiguration[], options: 
     const complete = results.keys();
     const rows = entries.filter(({ key }) => complete.has(key));
     options.progress?.({ doing: "writing the table", done: 0 });
-    const table = await results.writeFile(tableFile, (path) => writeResultTable({ path, signal }, rows, results));
+    const texts = (key: string) => results!.text(key);
+    const table = await results.writeFile(tableFile, (path) => writeResultTable({ path, signal }, rows, texts));
     return {
       ...{ schema: "sweep/1", kvlab: version, folder: out, configurations: entries.length, distinct: distinct.size },
       ...{ run: missing.length - failed.length, reused: distinct.size - missing.length, failed, table },
     };
   } finally {
     await runner.close();
-    await results.close();
+    await results?.close();
   }
 }
 
-async function runnerOf({ on = "local", ...options }: SweepOptions, results: Results): Promise<ShardRunner> {
+/** `folder` returns the folder of the shards' files. */
+async function runnerOf({ on = "local", ...options }: SweepOptions, folder: () => string): Promise<ShardRunner> {
   const { workers = availableParallelism() } = options;
   const program = programOfKvlab();
-  const folder = () => results.shardFolder();
   if (on === "local") return localRunner({ workers, program, folder });
   if (on === "slurm") {
     const { slurmRunner } = await import("./runners/slurm.ts");
-    return slurmRunner({ program, folder, sbatch: options.sbatch ?? [] });
+    return await slurmRunner({ program, folder, sbatch: options.sbatch ?? [] });
   }
   const { redisRunner } = await import("./runners/redis.ts");
   return await redisRunner(on, options.note);

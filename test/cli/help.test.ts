@@ -34,6 +34,8 @@ test("every command's help has an example and fits 80 columns", async () => {
     "calibrate",
     "fidelity",
     "fuzz",
+    "sweep",
+    "worker",
   ];
   const helps = await Promise.all(
     commands.map((name) => kvlab(newFolder(), [...name.split(" "), "--help"].filter(Boolean))),

@@ -93,7 +93,7 @@ let lastCommand: Promise<unknown> = Promise.resolve();
 /** Commands and options that need a process of their own: threads, plug-in code, servers, standard input. */
 const needsProcess = (args: readonly string[]) =>
   args.some((word) =>
-    /\.[cm]?[jt]s$|^(cpu|cuda|-|serve|dashboard|doctor|verify|generate|calibrate|init|check|completion|complete)$/.test(
+    /\.[cm]?[jt]s$|^(cpu|cuda|-|serve|dashboard|doctor|verify|generate|calibrate|init|check|completion|complete|worker)$/.test(
       word,
     ),
   );

@@ -4,10 +4,10 @@ import { createServer } from "node:net";
 import { hostname, tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { findPrograms } from "../../scripts/programs.ts";
+import { findPrograms, redisPrograms, slurmPrograms } from "../../scripts/programs.ts";
 
 /** A port of 127.0.0.1 that is free now. */
-export function freePort(): Promise<number> {
+function freePort(): Promise<number> {
   return new Promise((resolve, reject) => {
     const server = createServer().on("error", reject);
     server.listen(0, "127.0.0.1", () => {
@@ -54,8 +54,8 @@ async function until(isReady: () => void): Promise<void> {
   }
 }
 
-export const hasRedis = findPrograms("redis-server", "redis-cli");
-export const hasSlurm = findPrograms("slurmctld", "slurmd", "munged", "sbatch") && process.getuid?.() === 0;
+export const hasRedis = findPrograms(redisPrograms);
+export const hasSlurm = findPrograms(slurmPrograms) && process.getuid?.() === 0;
 
 /** A Redis without persistence at a free port of 127.0.0.1. */
 export class RedisServer {

@@ -28,8 +28,9 @@ const gracePolls = 3;
 
 const program = promisify(execFile);
 
-/** Runs shards as job arrays: element k reads `N.k.json` in the shared folder and writes `N.k.result.json`. */
-export function slurmRunner({ program: kvlab, folder, sbatch }: SlurmOptions): ShardRunner {
+/** Runs shards as job arrays: element k reads `N.k.json` in the shared folder and writes `N.k.result.json`. @throws InputError if there is no Slurm */
+export async function slurmRunner({ program: kvlab, folder, sbatch }: SlurmOptions): Promise<ShardRunner> {
+  await slurm("sbatch", ["--version"]);
   let arrays = 0;
   return {
     label: "slurm",
