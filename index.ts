@@ -114,7 +114,7 @@ export type {
   TraceRunOptions,
 } from "./lab/run/trace-run.ts";
 export type { Scalar } from "./lab/sweep/axes.ts";
-export type { SweepConfiguration, SweptOptions } from "./lab/sweep/configuration.ts";
+export type { SweepConfiguration, SweptOptions } from "./lab/sweep/options.ts";
 export type { FailedConfiguration, SweepOptions, SweepReport } from "./lab/sweep/sweep.ts";
 export type { AnonymizeTraceOptions } from "./lab/traces/anonymize-trace.ts";
 export type { ConvertTraceOptions, LostColumn, WrittenTrace } from "./lab/traces/convert-trace.ts";

@@ -20,7 +20,7 @@ import type { Input, TraceChoice, TraceReading } from "./input.ts";
 import type { PluginList } from "./plugin-list.ts";
 import type { ProfileFolder } from "./profiles/catalogue.ts";
 import type { ReplayOptions, ServeOptions, SimulateOptions, TraceRun } from "./run/trace-run.ts";
-import type { SweepConfiguration } from "./sweep/configuration.ts";
+import type { SweepConfiguration } from "./sweep/options.ts";
 import type { SweepOptions, SweepReport } from "./sweep/sweep.ts";
 import type { AnonymizeTraceOptions } from "./traces/anonymize-trace.ts";
 import type { ConvertTraceOptions, WrittenTrace } from "./traces/convert-trace.ts";

@@ -2,7 +2,8 @@ import { CommanderError } from "commander";
 import { InputError } from "../../core/errors.ts";
 import { nearest } from "../../core/nearest.ts";
 import type { Scalar } from "../../lab/sweep/axes.ts";
-import { resolve, type SweepConfiguration, type SweptOptions } from "../../lab/sweep/configuration.ts";
+import { resolve } from "../../lab/sweep/configuration.ts";
+import type { SweepConfiguration, SweptOptions } from "../../lab/sweep/options.ts";
 import type { SweepFile } from "../../lab/sweep/sweep-file.ts";
 import { replayOptionNames, replayOptionsParser } from "../replay.ts";
 

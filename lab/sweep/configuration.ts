@@ -2,41 +2,15 @@ import { createHash } from "node:crypto";
 import { InputError } from "../../core/errors.ts";
 import { rulesFor } from "../../core/replica/compose.ts";
 import { hardwareNamed } from "../../sim/cost/hardware.ts";
-import { readingOf, type TraceReading } from "../input.ts";
+import { readingOf } from "../input.ts";
 import { version } from "../package.ts";
 import { checkTarget } from "../run/check-target.ts";
 import { type PartNames, type Parts, partsNamed, pluginNamed } from "../run/configuration.ts";
 import { checkConflicts } from "../run/run-trace.ts";
 import { modelFrom, simulatedDefaults } from "../run/simulation.ts";
-import type { SimulationOptions } from "../run/simulation-options.ts";
 import type { Target } from "../run/target.ts";
-import type { TraceRunOptions } from "../run/trace-run.ts";
-import type { Scalar } from "./axes.ts";
-import { type InputFile, pluginPath } from "./input-files.ts";
-
-/** The options of a swept run: JSON values, with plug-ins as names or files. */
-export type SweptOptions = PartNames &
-  Omit<TraceReading, "format"> &
-  Pick<TraceRunOptions, "rules" | "blocks" | "blockSize" | "warmup" | "seed" | "audit" | "operations"> &
-  Omit<SimulationOptions, "cost" | "router" | "decodeRouter"> & {
-    readonly target?: Target;
-    readonly format?: string;
-    readonly cost?: string;
-    readonly router?: string;
-    readonly decodeRouter?: string;
-  };
-
-/** One configuration of a sweep. */
-export interface SweepConfiguration {
-  /** Trace files, read one after the other; none, or "example": the built-in example. */
-  readonly trace?: string | readonly string[];
-  readonly options: SweptOptions;
-  /** Labels of the configuration in the table of results: the values of the options that vary. */
-  readonly varied?: Readonly<Record<string, Scalar>>;
-}
-
-/** Options with defaults written out, so that equal configurations have equal options. */
-export type ResolvedOptions = SweptOptions & { readonly target: Target; readonly seed: number };
+import type { InputFile } from "./input-files.ts";
+import { pluginPath, type ResolvedOptions, type SweptOptions } from "./options.ts";
 
 const parts = ["index", "eviction", "allocator", "scheduler"] as const;
 

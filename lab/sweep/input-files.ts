@@ -5,9 +5,8 @@ import { join } from "node:path";
 import { InputError } from "../../core/errors.ts";
 import { whyUnreadable } from "../../traces/bytes.ts";
 import { exampleName } from "../input.ts";
-import { evictionOptions } from "../run/eviction-options.ts";
-import { importsOf, isPluginFile } from "../user-plugins/plugin-file.ts";
-import type { SweptOptions } from "./configuration.ts";
+import { importsOf } from "../user-plugins/plugin-file.ts";
+import { pluginPath, type SweptOptions } from "./options.ts";
 
 /** A file that a configuration reads, or a folder. */
 export interface InputFile {
@@ -23,13 +22,6 @@ const pluginOptions = [
 ];
 /** Options whose values may be files. */
 const fileOptions = ["cost", "model", "tokenizer", "operations"] as const;
-
-/** The path of a plug-in file; undefined for a name. */
-export const pluginPath = (choice: unknown): string | undefined => {
-  if (typeof choice !== "string") return undefined;
-  const path = isPluginFile(choice) ? (evictionOptions(choice)?.name ?? choice) : undefined;
-  return path !== undefined && isPluginFile(path) ? path : undefined;
-};
 
 /** SHA-256 of files, each read once while it does not change. */
 export class FileHashes {

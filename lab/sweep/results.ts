@@ -1,5 +1,5 @@
 import { existsSync, readdirSync } from "node:fs";
-import { appendFile, mkdir, open, readdir, readFile, rename, rm, rmdir, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, open, readdir, readFile, rename, rm, truncate, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
 import { InputError } from "../../core/errors.ts";
@@ -136,13 +136,16 @@ export class Results {
     }
   }
 
-  /** Also empty folders of keys, which a full disk can leave. */
+  /** Also the beginning of a line, which a full disk can leave. */
   async #removeLeft(names: readonly string[]): Promise<void> {
+    if (names.includes(timesFile)) {
+      const times = await readFile(join(this.#folder, timesFile));
+      await truncate(join(this.#folder, timesFile), times.lastIndexOf("\n") + 1);
+    }
     for (const name of names) {
       const path = join(this.#folder, name);
       const [, owner, pid] = temporaryName.exec(name) ?? [];
       if (owner?.endsWith(`.${hostname()}`) && !isAlive(Number(pid))) await rm(path, { recursive: true, force: true });
-      else if (/^[0-9a-f]{32}$/.test(name) && !existsSync(join(path, "run.json"))) await rmdir(path).catch(() => {});
     }
   }
 }

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { readFile, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename } from "node:path";
@@ -10,8 +11,9 @@ import { commandOf } from "../output/command-line.ts";
 import { version } from "../package.ts";
 import { ruleTexts } from "../run/run-stream.ts";
 import { runTrace } from "../run/run-trace.ts";
-import { type ResolvedOptions, readingKey } from "./configuration.ts";
+import { readingKey } from "./configuration.ts";
 import { FileHashes, type InputFile } from "./input-files.ts";
+import type { ResolvedOptions } from "./options.ts";
 import { parseShard, type Shard, type ShardResult } from "./shard.ts";
 
 export interface ShardOptions {
@@ -52,7 +54,7 @@ export class ShardRuns {
       throw new InputError(
         `${name}: is a shard of kvlab ${shard.kvlab}, this is ${version}; expected the same version`,
       );
-    const paths = await this.#find(shard);
+    const paths = await this.#find(shard, name);
     const results: ShardResult["results"] = [];
     for (const { key, options } of shard.configurations) {
       const elapsedMs = stopwatch();
@@ -95,14 +97,14 @@ export class ShardRuns {
    *
    * @throws InputError naming the file that is missing or has other content
    */
-  async #find({ folder, trace, inputs }: Shard): Promise<string[]> {
+  async #find({ folder, trace, inputs }: Shard, name: string): Promise<string[]> {
     const before = process.cwd();
-    let problem: InputError | undefined;
+    const problems: string[] = [];
     for (const candidate of [folder, ...this.#traces]) {
       try {
         process.chdir(candidate);
       } catch {
-        problem ??= new InputError(`${candidate}: there is no such folder on this machine`);
+        problems.push(`${candidate}: there is no such folder on this machine`);
         continue;
       }
       try {
@@ -110,11 +112,11 @@ export class ShardRuns {
         return await Promise.all(trace.map(async (file) => await this.#traceFile(file)));
       } catch (error) {
         if (!(error instanceof InputError)) throw error;
-        problem = new InputError(`${candidate}: ${error.message}`);
+        problems.push(`${candidate}: ${error.message}`);
       }
     }
     process.chdir(before);
-    throw new InputError(`${problem?.message ?? "no folder"}; --traces DIR names a folder that has the files`);
+    throw new InputError(`${name}: ${problems.join("; ")}; --traces DIR names a folder that has the files`);
   }
 
   async #check({ path, sha256 }: InputFile): Promise<void> {
@@ -136,8 +138,8 @@ export class ShardRuns {
       try {
         await this.#check({ path: basename(path), sha256 });
         return basename(path);
-      } catch {
-        throw error;
+      } catch (other) {
+        throw existsSync(basename(path)) ? other : error;
       }
     }
   }

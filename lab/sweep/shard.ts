@@ -1,7 +1,7 @@
 import { z } from "zod";
 import { InputError } from "../../core/errors.ts";
 import { optionNames } from "../run/simulation-options.ts";
-import type { ResolvedOptions } from "./configuration.ts";
+import type { ResolvedOptions } from "./options.ts";
 
 const inputFile = z.strictObject({ path: z.string().min(1), sha256: z.string().regex(/^[0-9a-f]{64}$/) });
 const key = z.string().regex(/^[0-9a-f]{32}$/);

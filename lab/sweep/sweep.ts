@@ -7,8 +7,9 @@ import { type Control, counting, Interrupted, throwIfInterrupted, yieldToEvents 
 import { programOfKvlab, version } from "../package.ts";
 import { pluginHost } from "../user-plugins/host.ts";
 import type { Scalar } from "./axes.ts";
-import { keyOf, type ResolvedOptions, readingKey, resolve, type SweepConfiguration } from "./configuration.ts";
+import { keyOf, readingKey, resolve } from "./configuration.ts";
 import { FileHashes, type InputFile } from "./input-files.ts";
+import type { ResolvedOptions, SweepConfiguration } from "./options.ts";
 import { writeResultTable } from "./result-table.ts";
 import { Results, sweepFile, tableFile } from "./results.ts";
 import { localRunner } from "./runners/local.ts";

@@ -33,9 +33,10 @@ export async function workOnRedis(address: string, { note, ...options }: RedisWo
   const shards = new ShardRuns(options);
   const connection = new Redis(address, lasting);
   let isLost = false;
+  let isEnding = false;
   connection.on("error", () => {});
   connection.on("close", () => {
-    if (!isLost && !signal.aborted) note(`the connection to ${shownAddress(address)} was lost; waiting for it`);
+    if (!isLost && !isEnding) note(`the connection to ${shownAddress(address)} was lost; waiting for it`);
     isLost = true;
   });
   connection.on("ready", () => {
@@ -65,6 +66,7 @@ export async function workOnRedis(address: string, { note, ...options }: RedisWo
   worker.on("error", () => {});
   try {
     const refusal = await ended;
+    isEnding = true;
     if (refusal) throw refusal;
   } finally {
     // Waits until the current shard, which was stopped or refused, has returned to the queue.
