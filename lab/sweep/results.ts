@@ -64,7 +64,8 @@ export class Results {
   async add({ host, results }: ShardResult): Promise<void> {
     const reports = results.filter((result) => "report" in result);
     await this.#writing(async () => {
-      await Promise.all(reports.map(({ key, report }) => this.#write(key, report)));
+      const written = await Promise.allSettled(reports.map(({ key, report }) => this.#write(key, report)));
+      for (const settled of written) if (settled.status === "rejected") throw settled.reason;
       const lines = reports.map(({ key, wallMs }) => `${JSON.stringify({ key, wallMs, host })}\n`);
       if (lines.length > 0) await appendFile(join(this.#folder, timesFile), lines.join(""));
     });
