@@ -7,7 +7,15 @@ export type * from "./core/plugins/index.ts";
 export type { RuleName, RuleSupport, Rules, RuleValue } from "./core/plugins/rules.ts";
 export type { Random } from "./core/random.ts";
 export type { StepPlan } from "./core/replica/step.ts";
-export type { ClusterMetrics, Latency, Slo, SloMetrics, Throughput } from "./core/serving/metrics.ts";
+export type {
+  ClusterMetrics,
+  Latency,
+  Objective,
+  Slo,
+  SloMetric,
+  SloMetrics,
+  Throughput,
+} from "./core/serving/metrics.ts";
 export type { StepLoad, StepLoadExtension } from "./core/serving/step-load.ts";
 export type { TimeSeries } from "./core/serving/time-series.ts";
 export type { BlockColumns } from "./core/trace/content.ts";
@@ -93,6 +101,7 @@ export {
   runExperiment,
   serveTrace,
   simulate,
+  size,
   sweep,
   traceStats,
   verify,
@@ -113,6 +122,18 @@ export type {
   TraceRun,
   TraceRunOptions,
 } from "./lab/run/trace-run.ts";
+export type { Sized } from "./lab/size/size.ts";
+export type {
+  Gain,
+  ListedCluster,
+  ShareWithin,
+  SizeAnswer,
+  SizeDocument,
+  SizedCluster,
+  SizeLimit,
+  SizeLimits,
+} from "./lab/size/size-document.ts";
+export type { SizeLoad, SizeOptions } from "./lab/size/size-options.ts";
 export type { Scalar } from "./lab/sweep/axes.ts";
 export type { SweepConfiguration, SweptOptions } from "./lab/sweep/options.ts";
 export type { FailedConfiguration, SweepOptions, SweepReport } from "./lab/sweep/sweep.ts";

@@ -27,6 +27,7 @@ import { commandLineHost } from "./plugin-host.ts";
 import { addPolicies } from "./policies.ts";
 import { addProfiles } from "./profiles.ts";
 import { addReplay } from "./replay.ts";
+import { addSize } from "./size.ts";
 import { addSweep } from "./sweep.ts";
 import { addTrace } from "./trace.ts";
 import { addUnsupportedCommands } from "./unsupported.ts";
@@ -63,6 +64,7 @@ function program(): Command {
   addCompare(kvlab);
   addCurve(kvlab);
   addSweep(kvlab);
+  addSize(kvlab);
   addTrace(kvlab);
   addPolicies(kvlab);
   addProfiles(kvlab);

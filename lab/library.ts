@@ -20,6 +20,8 @@ import type { Input, TraceChoice, TraceReading } from "./input.ts";
 import type { PluginList } from "./plugin-list.ts";
 import type { ProfileFolder } from "./profiles/catalogue.ts";
 import type { ReplayOptions, ServeOptions, SimulateOptions, TraceRun } from "./run/trace-run.ts";
+import type { Sized } from "./size/size.ts";
+import type { SizeOptions } from "./size/size-options.ts";
 import type { SweepConfiguration } from "./sweep/options.ts";
 import type { SweepOptions, SweepReport } from "./sweep/sweep.ts";
 import type { AnonymizeTraceOptions } from "./traces/anonymize-trace.ts";
@@ -110,6 +112,16 @@ export async function sweep(
   options: SweepOptions,
 ): Promise<SweepReport> {
   return (await import("./sweep/sweep.ts")).sweep(configurations, options);
+}
+
+/**
+ * Finds the cheapest GPUs, number of replicas, cache memory, preset, router and eviction policy that meet an SLO, by bisection over
+ * simulations (docs/sizing.md). `kvlab size`.
+ *
+ * @throws InputError, TraceError, PolicyError naming the plug-in, Interrupted
+ */
+export async function size(trace: TraceChoice, options: SizeOptions): Promise<Sized> {
+  return (await import("./size/size.ts")).sizeCluster(trace, options);
 }
 
 /**

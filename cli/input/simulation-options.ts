@@ -45,6 +45,35 @@ export function addSimulationLists(command: Command): Command {
     .optionsGroup("Options:");
 }
 
+/** The options that all clusters of `kvlab size` have in common. */
+export function addSizeLoadOptions(command: Command): Command {
+  return command
+    .option("--model <NAME>", "model, or its config.json (default: llama-3.1-8b)")
+    .option("--kv-dtype <TYPE>", "data type of keys and values (default: the model's)")
+    .option("--gpu-memory <SHARE>", "share of GPU memory to use (default: 0.9)", share("--gpu-memory"))
+    .option(
+      "--scheduler-option <NAME=N>",
+      "option of the scheduler, such as max-num-seqs=64 (repeatable)",
+      namedNumber("--scheduler-option"),
+    )
+    .option("--efficiency <NAME=N>", "efficiency factor of the roofline (repeatable)", namedNumber("--efficiency"))
+    .option("--network <RTTS>", "round trips, such as client=2ms,router=0.2ms", network)
+    .option("--rate <N>", "mean requests per second, instead of --speed", positive("--rate"))
+    .option("--speed <N>", "arrive N times as fast as recorded (default: 1)", positive("--speed"))
+    .option(
+      "--concurrency <N>",
+      "requests in flight, instead of recorded arrivals",
+      wholeNumber("--concurrency", 1, 1e6),
+    )
+    .addOption(
+      new Option("--loop <LOOP>", "open: recorded arrivals; closed: a turn follows the previous output").argParser(
+        loop,
+      ),
+    )
+    .addOption(new Option("--spread <HOW>", "distribute equal arrival times: none, or uniform").argParser(spread))
+    .option("--max-output <N>", "raise each request's max output tokens to at least N", wholeNumber("--max-output", 1));
+}
+
 function addCommonOptions(command: Command): Command {
   return command
     .optionsGroup("Simulator (--target sim):")

@@ -25,6 +25,7 @@ export interface Throughput {
 
 /** Metrics that a service-level objective limits. */
 export const sloMetrics = ["ttftMs", "tpotMs", "e2eMs"] as const;
+/** A metric that a service-level objective limits. */
 export type SloMetric = (typeof sloMetrics)[number];
 
 /** Service-level objectives, in ms; an absent one is always attained. */

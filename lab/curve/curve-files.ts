@@ -1,9 +1,7 @@
-import { rename, rm, writeFile } from "node:fs/promises";
-import { join } from "node:path";
+import { writeFile } from "node:fs/promises";
 import { counted, grouped } from "../../core/counted.ts";
-import { InputError } from "../../core/errors.ts";
-import { makeFolder } from "../../core/make-folder.ts";
 import { writeCurves } from "../output/parquet.ts";
+import { writeFiles } from "../output/written-files.ts";
 import { type Chart, type Curve as ChartCurve, chartSvg, mostCurves } from "../traces/plots/chart.ts";
 import { curveBands } from "./curve-bands.ts";
 import type { CurveBand, CurveDocument } from "./curve-document.ts";
@@ -15,27 +13,11 @@ import type { CurveBand, CurveDocument } from "./curve-document.ts";
  * @throws InputError if a file cannot be written
  */
 export async function writeCurveFiles(folder: string, name: string, report: CurveDocument, signal?: AbortSignal) {
-  makeFolder(folder);
   const files = new Map<string, (path: string) => Promise<void>>();
   files.set("curves.json", (path) => writeFile(path, `${JSON.stringify(report, undefined, 2)}\n`));
   files.set("curves.parquet", (path) => writeCurves({ path, signal }, report));
   for (const [file, svg] of chartsOf(name, report)) files.set(file, (path) => writeFile(path, svg));
-  const written: string[] = [];
-  for (const [file, write] of files) {
-    const path = join(folder, file);
-    const temporary = `${path}.part`;
-    try {
-      await write(temporary);
-      await rename(temporary, path);
-    } catch (error) {
-      await rm(temporary, { force: true });
-      const { code } = error as NodeJS.ErrnoException;
-      if (code === undefined) throw error;
-      throw new InputError(`${path}: cannot be written (${code})`);
-    }
-    written.push(path);
-  }
-  return written;
+  return await writeFiles(folder, files);
 }
 
 /** By file: the SVG document. */

@@ -9,6 +9,10 @@ const tokenLimits = ["max-num-batched-tokens", "max-prefill-tokens", "max-prefil
 /** Limits where a scheduler has none. */
 const defaults = { sequences: 256, stepTokens: 8192 };
 
+/** The option of a scheduler that limits its running sequences, if it has one that is set. */
+export const sequenceLimitOf = (options: Readonly<Record<string, number>>): string | undefined =>
+  sequenceLimits.find((name) => (options[name] ?? 0) > 0);
+
 /** The most running sequences and tokens per step that a scheduler plans, by its options. */
 export function windowLoadOf(
   scheduler: SchedulerPlugin,

@@ -17,6 +17,7 @@ test("every command's help has an example and fits 80 columns", async () => {
     "replay",
     "compare",
     "curve",
+    "size",
     "trace",
     "trace stats",
     "trace generate",

@@ -26,6 +26,7 @@ const entryPoints = [
   "engine/cpu/worker.ts",
   "engine/cuda/worker.ts",
   "lab/curve/replay-worker.ts",
+  "lab/size/size-worker.ts",
 ];
 
 /**

@@ -19,11 +19,17 @@ export type Point = readonly [x: number, y: number];
 export interface Curve {
   readonly label: string;
   readonly points: readonly Point[];
-  /** `steps`: each y holds from its x to the next one. */
-  readonly shape: "line" | "steps" | "filled steps";
+  /**
+   * `steps`: each y holds from its x to the next one. `points` are not connected; `rings` and `targets` mark points of other
+   * curves.
+   */
+  readonly shape: "line" | "steps" | "filled steps" | Mark;
   /** Intervals about the curve, in the order of x. */
   readonly band?: readonly (readonly [x: number, low: number, high: number])[];
 }
+
+/** A circle at each point. */
+type Mark = "points" | "rings" | "targets";
 
 /** A chart with axes, grid, curves and a legend. */
 export interface Chart {
@@ -131,6 +137,7 @@ const usualTick = (value: number) =>
 const rounded = (value: number) => Math.round(value * 10) / 10;
 
 function pathOf({ points, shape }: Curve, i: number, across: Scale, up: Scale): string {
+  if (isMark(shape)) return points.map(([x, y]) => circleOf(shape, i, rounded(across(x)), rounded(up(y)))).join("");
   const [x, y] = [([at]: Point) => rounded(across(at)), ([, value]: Point) => rounded(up(value))];
   const drawn = line<Point>(x, y);
   if (shape !== "line") drawn.curve(curveStepAfter);
@@ -139,6 +146,14 @@ function pathOf({ points, shape }: Curve, i: number, across: Scale, up: Scale): 
       ? `<path class="f0" fill-opacity="0.25" d="${area<Point>(x, rounded(up.range()[0]), y).curve(curveStepAfter)(points)}"/>`
       : "";
   return `${filled}<path class="c${i}" fill="none" stroke-width="2" stroke-dasharray="${dashes[i]}" d="${drawn(points)}"/>`;
+}
+
+const isMark = (shape: Curve["shape"]): shape is Mark => ["points", "rings", "targets"].includes(shape);
+
+function circleOf(mark: Mark, i: number, x: number, y: number): string {
+  if (mark === "points") return `<circle class="f${i}" cx="${x}" cy="${y}" r="3.5"/>`;
+  const [radius, line] = mark === "rings" ? [6, 1.5] : [9, 3];
+  return `<circle class="c${i}" fill="none" stroke-width="${line}" cx="${x}" cy="${y}" r="${radius}"/>`;
 }
 
 /** The intervals as an area of the colour of the curve. */
@@ -155,7 +170,7 @@ function bandOf({ band = [] }: Curve, i: number, across: Scale, up: Scale): stri
 function legendOf(curves: readonly Curve[]): { readonly parts: string[]; readonly rows: number } {
   let x = margin.left;
   let row = 0;
-  const parts = curves.map(({ label }, i) => {
+  const parts = curves.map(({ label, shape }, i) => {
     const length = 50 + 7.2 * label.length;
     if (x > margin.left && x + length > width - margin.right + 16) {
       x = margin.left;
@@ -163,10 +178,10 @@ function legendOf(curves: readonly Curve[]): { readonly parts: string[]; readonl
     }
     const [at, y] = [x, 66 + legendRow * row];
     x += length;
-    return (
-      `<line class="c${i}" x1="${at}" x2="${at + 26}" y1="${y}" y2="${y}" stroke-width="2" stroke-dasharray="${dashes[i]}"/>` +
-      `<text x="${at + 32}" y="${y + 4}">${escaped(label)}</text>`
-    );
+    const symbol = isMark(shape)
+      ? circleOf(shape, i, at + 14, y)
+      : `<line class="c${i}" x1="${at}" x2="${at + 26}" y1="${y}" y2="${y}" stroke-width="2" stroke-dasharray="${dashes[i]}"/>`;
+    return `${symbol}<text x="${at + 32}" y="${y + 4}">${escaped(label)}</text>`;
   });
   return { parts, rows: row + 1 };
 }
