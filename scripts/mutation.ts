@@ -60,7 +60,7 @@ const results = await new Stryker({
   // The plug-ins are TypeScript, and every process of Stryker loads all plug-ins.
   checkerNodeArgs: ["--import", "tsx"],
   testRunnerNodeArgs: ["--import", "tsx"],
-  ignorePatterns: ["docs", "dist", "runs", "coverage"],
+  ignorePatterns: ["dist", "runs", "coverage"],
   disableTypeChecks: false,
   incremental: true,
   incrementalFile,

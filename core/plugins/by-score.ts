@@ -113,8 +113,9 @@ class ScoreOrder implements EvictionPolicy {
    */
   #leastFirst = Number.POSITIVE_INFINITY;
   #others: SortedRuns | undefined;
-  /** By entry of `#others`: its first score, and the number of its addition, which breaks ties. */
+  /** By entry of `#others`: its first two scores, and the number of its addition, which breaks ties. */
   #score = new Float64Array(0);
+  #secondScore = new Float64Array(0);
   #arrival = new Float64Array(0);
   #arrivals = 0;
 
@@ -316,6 +317,7 @@ class ScoreOrder implements EvictionPolicy {
     this.#others ??= this.#createOthers();
     this.#order[entry] = amongOthers;
     this.#score[entry] = this.#first[entry] * this.#firstSign;
+    this.#secondScore[entry] = this.#second[entry] * this.#secondSign;
     this.#arrival[entry] = this.#arrivals++;
     this.#others.add(entry);
   }
@@ -324,8 +326,13 @@ class ScoreOrder implements EvictionPolicy {
   #createOthers(): SortedRuns {
     const entryCount = this.#columns.key.length;
     this.#score = new Float64Array(entryCount);
+    this.#secondScore = new Float64Array(entryCount);
     const arrival = new Float64Array(entryCount);
     this.#arrival = arrival;
-    return new SortedRuns(this.#score, (a, b) => this.#less(a, b) || (!this.#less(b, a) && arrival[a] < arrival[b]));
+    return new SortedRuns(
+      this.#score,
+      this.#secondScore,
+      (a, b) => this.#less(a, b) || (!this.#less(b, a) && arrival[a] < arrival[b]),
+    );
   }
 }

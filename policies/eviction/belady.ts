@@ -3,6 +3,8 @@ import type { EntryId, EvictionPlugin, EvictionPolicy, FutureView } from "../../
 import { SortedRuns } from "../../core/sorted-runs.ts";
 
 const none = -1;
+/** More tokens than a prompt has. The score of an entry is exact for the first 2 million requests of a trace. */
+const mostTokens = 2 ** 32;
 
 /**
  * Evicts the entry whose content is used furthest in the future; of equals the deepest one, so that no prefix gets a
@@ -24,17 +26,15 @@ export const belady: EvictionPlugin = {
     /** By content id: the next request that uses it, as of the current request. */
     let nextOfKey = new Uint32Array(0);
     let entryOfKey = new Int32Array(0);
-    // By evictable entry: its score, and its number in the order in which entries became evictable.
+    // By evictable entry: its score (next use, then depth), and its number in the order in which entries became evictable.
     const score = new Float64Array(key.length);
     const arrival = new Float64Array(key.length);
     let arrivals = 0;
-    const order = new SortedRuns(score, (a, b) =>
-      depth[a] === depth[b] ? arrival[a] < arrival[b] : depth[a] > depth[b],
-    );
+    const order = new SortedRuns(score, arrival);
 
     const add = (entry: EntryId) => {
       entryOfKey[key[entry]] = entry;
-      score[entry] = -nextOfKey[key[entry]];
+      score[entry] = -(nextOfKey[key[entry]] * mostTokens + depth[entry]);
       arrival[entry] = arrivals++;
       order.add(entry);
     };

@@ -57,7 +57,7 @@ export class Levels {
     this.#arrival = new Float64Array(entryCount);
     this.#levelNow = new Float64Array(entryCount);
     this.#placeNow = new Float64Array(entryCount);
-    this.#order = new SortedRuns(this.#levelNow, (a, b) => this.#precedes(a, b));
+    this.#order = new SortedRuns(this.#levelNow, this.#placeNow, (a, b) => this.#precedesEqual(a, b));
     this.#pending = new EntryHeap(entryCount, (a, b) => this.#expiresFirst(a, b));
     this.#lapsed = new EntryHeap(entryCount, (a, b) => this.#expiresFirst(b, a));
   }
@@ -163,9 +163,8 @@ export class Levels {
     }
   }
 
-  /** The order of two entries in the same level. */
-  #precedes(a: EntryId, b: EntryId): boolean {
-    if (this.#placeNow[a] !== this.#placeNow[b]) return this.#placeNow[a] < this.#placeNow[b];
+  /** The order of two entries at the same place of a level. */
+  #precedesEqual(a: EntryId, b: EntryId): boolean {
     // Entries at the end are in the order of their expiry.
     return this.#placeNow[a] === never ? this.#expiresFirst(a, b) : this.#arrival[a] < this.#arrival[b];
   }

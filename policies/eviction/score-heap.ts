@@ -13,7 +13,7 @@ export class ScoreHeap {
     const tie = new Float64Array(entryCount);
     this.#score = score;
     this.#tie = tie;
-    this.#runs = new SortedRuns(score, (a, b) => tie[a] < tie[b]);
+    this.#runs = new SortedRuns(score, tie);
   }
 
   /** The entry is evictable with this score; also changes the score of an evictable entry. */

@@ -16,11 +16,14 @@ test("the first entry is the one with the smallest score, of equals the first of
   const entries = 40;
   const steps = fc.array(fc.record({ entry: fc.nat(entries - 1), score: fc.nat(6) }), { maxLength: 150 });
   fc.assert(
-    fc.property(steps, fc.boolean(), (all, descending) => {
+    fc.property(steps, fc.constantFrom(0, 2), fc.boolean(), (all, tieShift, descending) => {
       const score = new Float64Array(entries);
-      const runs = new SortedRuns(score, (a, b) => (descending ? a > b : a < b));
+      const tie = Float64Array.from({ length: entries }, (_, entry) => entry >> tieShift);
+      const order = tieShift === 0 ? undefined : (a: number, b: number) => (descending ? a > b : a < b);
+      const runs = new SortedRuns(score, tie, order);
       const naive: number[] = [];
-      const inOrder = () => naive.sort((a, b) => score[a] - score[b] || (descending ? b - a : a - b));
+      const inOrder = () =>
+        naive.sort((a, b) => score[a] - score[b] || tie[a] - tie[b] || (descending ? b - a : a - b));
       for (const { entry, score: next } of all) {
         expect(runs.has(entry)).toBe(naive.includes(entry));
         if (runs.has(entry)) {
@@ -56,13 +59,19 @@ test.each(Object.entries(orders))("entries leave in order, after O(log n) compar
   const precedes = (a: number, b: number) => score[a] < score[b] || (score[a] === score[b] && a < b);
   const inOrder = Array.from(score.keys()).sort((a, b) => (precedes(a, b) ? -1 : 1));
   let comparisons = 0;
-  const byScore = new SortedRuns(score, (a, b) => a < b);
+  const equal = new Float64Array(count);
+  const number = Float64Array.from(score.keys());
+  const rank = new Float64Array(count);
+  inOrder.forEach((entry, place) => {
+    rank[entry] = place;
+  });
   // All comparisons are those of equal scores.
-  const counted = new SortedRuns(new Float64Array(count), (a, b) => {
+  const counted = new SortedRuns(equal, equal, (a, b) => {
     comparisons++;
     return precedes(a, b);
   });
-  for (const runs of [byScore, counted]) {
+  const byScore = new SortedRuns(score, equal, (a, b) => a < b);
+  for (const runs of [new SortedRuns(score, number), new SortedRuns(equal, rank), byScore, counted]) {
     for (let entry = 0; entry < count; entry++) runs.add(entry);
     expect(drained(runs)).toEqual(inOrder);
     // Every second entry leaves before the others and is added again.
