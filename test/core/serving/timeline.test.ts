@@ -54,6 +54,11 @@ test("a timeline has the phases of each request as nested spans, and the steps w
   expect(spansOf(2).filter((span) => /prefill|decode/.test(span))).toEqual([]);
   const refused = traceEvents.find(({ name, ph }) => name === "request 2" && ph === "b")!;
   expect(refused.args).toHaveProperty("refused");
+  const names = traceEvents.filter(({ ph }) => ph === "M").map(({ name, args }) => [name, args?.name]);
+  expect(names).toEqual([
+    ["process_name", "replica 0"],
+    ["thread_name", "steps"],
+  ]);
   const steps = traceEvents.filter(({ ph }) => ph === "X").map(({ name, ts, dur }) => [name, ts, dur]);
   expect(steps).toEqual([
     ["prefill", 0, 1],

@@ -696,6 +696,10 @@ describe("priorities by block", () => {
     [[{ start: 64, end: 32, priority: 80 }], "retention range 64 to 32 has no tokens"],
     [[{ start: -1, end: 32, priority: 80 }], "retention range -1 to 32 starts before the first token"],
     [
+      [{ start: 0, end: 32, priority: -1 }],
+      "retention range 0 to 32 has priority -1, expected an integer from 0 to 100",
+    ],
+    [
       [{ start: 0, end: 32, priority: 101 }],
       "retention range 0 to 32 has priority 101, expected an integer from 0 to 100",
     ],

@@ -291,6 +291,13 @@ describe("the order of the queue", () => {
       { arrival: 5, input: 1, output: 1 },
     ];
     expect(order("hrrn", requests)).toEqual(["C", "D", "B"]);
+    // The prefix of B is cached: it has 5 uncached tokens, C 8.
+    const cached: SteppedRequest[] = [
+      { input: 30, output: 6, prefix: ["p", 20] },
+      { arrival: 1, input: 25, output: 1, prefix: ["p", 20] },
+      { arrival: 1, input: 8, output: 1 },
+    ];
+    expect(run("hrrn", 1000, cached, oneByOne).finished).toEqual(["A", "B", "C"]);
   });
 
   test("random: the order depends on the seed", () => {
