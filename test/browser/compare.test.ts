@@ -285,4 +285,46 @@ describe.runIf(hasBrowser)("a comparison in a browser", () => {
     await page.getByRole("link", { name: "Compare these runs" }).click();
     await page.locator("figure", { hasText: "Hit ratio by cache size" }).getByText("lfu", { exact: true }).waitFor();
   });
+
+  test("any result is drawn against any setting: TTFT p99 by offered rate, a line for each system", async () => {
+    const rates = [2, 4, 8];
+    const ids = rates.flatMap((rate) =>
+      ["vllm", "sglang"].map((preset) => {
+        const id = `${preset}-${rate}`;
+        copyRun("timed", id, (report) => {
+          Object.assign(report["policy"], { preset });
+          Object.assign(report["simulation"], { requestsPerS: rate });
+          const { ttftMs } = report["latency"] as Record<string, Record<string, number>>;
+          ttftMs["p99"] = preset === "vllm" ? rate * 100 : rate * 50;
+        });
+        return id;
+      }),
+    );
+    await withRuns(ids, async () => {
+      const page = await visit(linkTo(...ids));
+      const figure = page.locator("figure", { hasText: "Any result by any setting" });
+      const svg = figure.locator("svg");
+      await expect.poll(() => svg.getAttribute("aria-label")).toMatch(/^TTFT p99 by offered rate, req\/s\. /);
+      expect((await figure.locator(".names text").allTextContents()).sort()).toEqual(["sglang", "vllm"]);
+      await svg.focus();
+      const read = new Set<string>();
+      for (const line of [1, 2]) {
+        await page.keyboard.press("ArrowDown");
+        for (let i = 0; i < 3; i++) await page.keyboard.press("ArrowLeft");
+        for (let i = 0; i < 3; i++) {
+          read.add(`${line} ${(await page.locator("#announcement").textContent())!.replaceAll("\n", " ")}`);
+          await page.keyboard.press("ArrowRight");
+        }
+      }
+      const texts = [...read].map((text) => text.slice(2));
+      for (const rate of rates) {
+        expect(texts).toContain(`vllm: ${rate * 100} ms offered rate, req/s: ${rate}.00/s`);
+        expect(texts.some((text) => text.startsWith("sglang: ") && text.endsWith(`: ${rate}.00/s`))).toBe(true);
+      }
+      await figure.getByLabel("x axis").selectOption({ label: "TTFT p50" });
+      await figure.getByLabel("y axis").selectOption({ label: "throughput, req/s" });
+      await expect.poll(() => svg.getAttribute("aria-label")).toMatch(/^throughput, req\/s by TTFT p50\. /);
+      expect(page.url()).toMatch(/x=ttft50&y=throughput/);
+    });
+  });
 });

@@ -1,4 +1,5 @@
 import type { RunRow } from "../../api.ts";
+import { exploreFigure } from "../charts/explore.ts";
 import { haveOneSize, hitRatioBars, hitRatioCurve } from "../charts/hit-ratio.ts";
 import { latencyFigure, throughputFigure } from "../charts/latency.ts";
 import { requestPairsFigure } from "../charts/request-pairs.ts";
@@ -95,7 +96,7 @@ const versionOf = ({ rows, all }: Selection) =>
 /** Comparisons with equal keys have the same figures. */
 const layoutKeyOf = (comparison: Comparison) =>
   [
-    Math.min(2, comparison.rows.length),
+    Math.min(3, comparison.rows.length),
     haveOneSize(comparison),
     comparison.rows.some(isTimed),
     comparison.interrupted.length > 0,
@@ -133,7 +134,10 @@ function buildFigures(context: ViewContext, first: Comparison): (selection: Sele
   const timed = areTimed ? [latencyFigure(context), throughputFigure(signal)] : [];
   const warnings = h("ul");
   root.append(h("div", { class: "warnings", role: "status" }, warnings));
+  const explore = first.rows.length > 2 ? exploreFigure(context) : undefined;
+  if (explore && areTimed) root.append(explore.element);
   if (!areTimed || !isOneSize) root.append(capacity.element);
+  if (explore && !areTimed) root.append(explore.element);
   if (areTimed) {
     const bars = h("div", {}, isOneSize && capacity.element, timed[1].element);
     root.append(h("div", { class: "grid" }, timed[0].element, bars));
@@ -155,6 +159,7 @@ function buildFigures(context: ViewContext, first: Comparison): (selection: Sele
       if (!workloadList.isConnected) selectionBar.replaceChildren(workloadList);
     }
     capacity.show(comparison);
+    explore?.show(comparison);
     differences.show(comparison);
     const [a, b, ...others] = [...comparison.rows, ...comparison.interrupted];
     settings.replaceChildren(...(b !== undefined && others.length === 0 ? [configurationDiff(a, b)] : []));
