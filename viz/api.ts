@@ -134,6 +134,52 @@ export interface CurvesDetail extends CurvesRow {
   }[];
 }
 
+/** GET /api/sizes → the newest first. */
+export interface SizesList {
+  readonly schema: "sizes/1";
+  readonly sizes: readonly SizesRow[];
+}
+
+/** An answer that `kvlab size --out` saved. */
+export interface SizesRow {
+  /** Name of the folder. */
+  readonly id: string;
+  readonly savedAtMs: number;
+  readonly trace: string;
+  readonly requests: number;
+  readonly model: string;
+}
+
+/** GET /api/sizes/:id → all simulated clusters, the cheapest first. */
+export interface SizeDetail extends SizesRow {
+  readonly currency: string;
+  /** The prices are the built-in ones. */
+  readonly arePricesAssumed: boolean;
+  readonly clusters: readonly {
+    readonly gpu: string;
+    readonly tensorParallel: number;
+    readonly replicas: number;
+    readonly gpus: number;
+    readonly preset: string;
+    readonly eviction: string;
+    readonly router: string | null;
+    readonly costPerHour: number;
+    readonly met: boolean;
+    /** `valueMs`: null if it is infinite. */
+    readonly objectives: readonly {
+      readonly metric: "ttftMs" | "tpotMs" | "e2eMs";
+      readonly percentile: number;
+      readonly limitMs: number;
+      readonly valueMs: number | null;
+    }[];
+    readonly goodputRequestsPerS: number;
+    readonly hitRatio: number;
+    readonly utilisation: number;
+    readonly onFront: boolean;
+    readonly chosen: boolean;
+  }[];
+}
+
 /** GET /api/runs/:id → its row in the list, the saved report (schema run/1) and the names of its files. */
 export interface RunDetail {
   readonly row: RunRow;

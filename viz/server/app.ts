@@ -11,6 +11,7 @@ import { Refusal } from "./refusal.ts";
 import { pairsOf, Requests } from "./requests.ts";
 import { checkSameTrace, type Runs } from "./runs.ts";
 import { arrivalSeriesOf, seriesOf } from "./series.ts";
+import { listSizes, sizeDetail } from "./sizes.ts";
 import type { Table, Tables } from "./tables.ts";
 import { travelRoutes } from "./travel.ts";
 
@@ -74,6 +75,12 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
   });
   app.get("/api/curves/:id", async (request, response) => {
     response.json(await curvesDetail(runs, request.params.id));
+  });
+  app.get("/api/sizes", async (_request, response) => {
+    response.json({ schema: "sizes/1", sizes: await listSizes(runs) });
+  });
+  app.get("/api/sizes/:id", async (request, response) => {
+    response.json(await sizeDetail(runs, request.params.id));
   });
   app.get("/api/runs/:id/series", async (request, response) => {
     const { id } = request.params;

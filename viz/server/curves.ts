@@ -50,7 +50,7 @@ const mostBytes = 64 * 2 ** 20;
 /** The curves that `kvlab curve --out` has saved in the folder of runs, the newest first; unreadable ones are left out. */
 export async function listCurves(runs: Runs): Promise<CurvesRow[]> {
   const rows: CurvesRow[] = [];
-  for (const { id, file } of await runs.curves()) {
+  for (const { id, file } of await runs.foldersWith("curves.json")) {
     const read = await readCurves(file).catch(() => undefined);
     if (read === undefined) continue;
     const { files, requests } = read.trace;

@@ -136,13 +136,13 @@ export class Runs {
     return await childOf((await this.#whole(id)).path, name, "file");
   }
 
-  /** The folders with saved curves. */
-  async curves(): Promise<{ readonly id: string; readonly file: Inside }[]> {
+  /** The folders with a saved file that is not that of a run. */
+  async foldersWith(name: "curves.json" | "size.json"): Promise<{ readonly id: string; readonly file: Inside }[]> {
     const root = await this.#root();
     const found: { id: string; file: Inside }[] = [];
     for (const id of root === undefined ? [] : await foldersIn(root)) {
       const folder = await childOf(root!, id, "folder");
-      const file = folder && (await childOf(folder.path, "curves.json", "file"));
+      const file = folder && (await childOf(folder.path, name, "file"));
       if (file) found.push({ id, file });
     }
     return found;
@@ -161,13 +161,13 @@ export class Runs {
     return folder;
   }
 
-  /** Undefined for a folder of curves, or of a sweep, whose runs a dashboard of that folder shows. */
+  /** Undefined for a folder of curves, of a sizing, or of a sweep, whose runs a dashboard of that folder shows. */
   async #row(root: string, id: string): Promise<RunRow | BrokenRun | undefined> {
     const folder = await childOf(root, id, "folder");
     if (!folder) return { id, problem: "cannot be read, or is a link that leads out of the folder of runs" };
     const found = await childOf(folder.path, "run.json", "file");
     if (!found) {
-      for (const other of ["curves.json", "sweep.json"])
+      for (const other of ["curves.json", "size.json", "sweep.json"])
         if (await childOf(folder.path, other, "file")) return undefined;
       return { id, problem: "has no run.json" };
     }

@@ -28,6 +28,8 @@ export interface Line {
   readonly breaks?: ReadonlySet<number>;
   /** Its only point is drawn as a horizontal line across the figure. */
   readonly isHorizontal?: boolean;
+  /** Area of its marks in square pixels, if they are larger than others. */
+  readonly markArea?: number;
   readonly points: readonly Point[];
 }
 
@@ -222,15 +224,17 @@ export class LineChart {
 
   #drawMarks(durationMs: number): void {
     const { x, y } = this.#scales;
-    const marks = this.#lines.flatMap(({ label, style, isHorizontal, points }) =>
-      this.#options.marks && !isHorizontal ? points.map((p, i) => ({ key: `${label}\n${i}`, label, style, ...p })) : [],
+    const marks = this.#lines.flatMap(({ label, style, isHorizontal, markArea, points }) =>
+      this.#options.marks && !isHorizontal
+        ? points.map((p, i) => ({ key: `${label}\n${i}`, label, style, markArea, ...p }))
+        : [],
     );
     const place = (p: Point) => `translate(${x(p.x)},${y(p.y)})`;
     this.#layers.marks
       .selectAll<SVGPathElement, (typeof marks)[number]>("path")
       .data(marks, ({ key }) => key)
       .join((enter) => enter.append("path").attr("transform", place))
-      .attr("d", ({ style }) => drawMarker(style))
+      .attr("d", ({ style, markArea }) => drawMarker(style, markArea))
       .attr("fill", ({ style }) => style.colour)
       .attr("opacity", ({ label }) => this.#opacityOf(label))
       .transition()

@@ -5,8 +5,9 @@ import type { Group } from "./tooltip.ts";
 /** By variant. */
 const shapes = [symbolCircle, symbolSquare, symbolTriangle, symbolDiamond, symbolCross, symbolStar];
 
-/** The path of a series' marker around the origin. */
-export const drawMarker = ({ variant }: SeriesStyle): string => symbol(shapes[variant % shapes.length], 42)() ?? "";
+/** The path of a series' marker around the origin; `area` in square pixels. */
+export const drawMarker = ({ variant }: SeriesStyle, area = 42): string =>
+  symbol(shapes[variant % shapes.length], area)() ?? "";
 
 /** Width of a sample of a line beside its label, pixels. */
 export const sampleWidth = 22;

@@ -4,5 +4,6 @@ export { curvesView } from "./curves.ts";
 export { liveView } from "./live.ts";
 export { runView } from "./run.ts";
 export { runsView } from "./runs.ts";
+export { sizesView } from "./sizes.ts";
 export { startView } from "./start.ts";
 export { timeTravelView } from "./time-travel.ts";

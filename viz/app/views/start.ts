@@ -8,7 +8,7 @@ import { idList, linkTo } from "../route.ts";
 import type { View, ViewContext } from "../view.ts";
 
 /** A form that starts replays and comparisons, and the jobs with their progress. */
-export const startView: View = { name: "start", title: "Start", menuOrder: 4, show: showStart };
+export const startView: View = { name: "start", title: "Start", menuOrder: 5, show: showStart };
 
 async function showStart(context: ViewContext): Promise<void> {
   const { root, server, signal } = context;
