@@ -463,7 +463,7 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     { colorScheme: "dark", viewport: { width: 390, height: 800 } },
   ] as const)("axe finds no serious accessibility violation in any view: %o", async (options) => {
     const page = await visit(url, options);
-    for (const view of ["answer", "runs", "compare?trace=example", "run?id=vllm", "start", "run?id=nothing"]) {
+    for (const view of ["answer", "runs", "compare?trace=example", "run?id=vllm", "start", "sizes", "run?id=nothing"]) {
       await page.goto(`${url}#/${view}`);
       await page.locator("main h1").waitFor();
       await page.waitForTimeout(300);
