@@ -1,17 +1,17 @@
 import type { EntryId, EvictionContext, EvictionPolicy, RequestView } from "../../core/plugins/index.ts";
 import { RecencyPlaces } from "./places.ts";
-import { ScoreHeap } from "./score-heap.ts";
+import { type EntryOrder, ScoreHeap } from "./score-heap.ts";
 
 /**
  * Base of policies whose victim is the entry with the smallest score, of equals the least recently used. Unlike `byScore`, it has
  * callbacks for uses and evictions. Columns: those of `columnsOfRecency` and of the score.
  */
 export abstract class ByUse implements EvictionPolicy {
-  readonly #heap: ScoreHeap;
+  readonly #order: EntryOrder;
   readonly #uses: RecencyPlaces;
 
-  constructor(context: EvictionContext) {
-    this.#heap = new ScoreHeap(context.columns.key.length);
+  constructor(context: EvictionContext, order: EntryOrder = new ScoreHeap(context.columns.key.length)) {
+    this.#order = order;
     this.#uses = new RecencyPlaces(context);
   }
 
@@ -24,20 +24,20 @@ export abstract class ByUse implements EvictionPolicy {
   protected evicted?(entry: EntryId, score: number): void;
 
   add(entry: EntryId): void {
-    this.#heap.add(entry, this.score(entry), this.#uses.released(entry));
+    this.#order.add(entry, this.score(entry), this.#uses.released(entry));
   }
 
   remove(entry: EntryId, why: "referenced" | "evicted" | "dropped"): void {
-    if (why === "evicted") this.evicted?.(entry, this.#heap.scoreOf(entry));
-    this.#heap.remove(entry);
+    if (why === "evicted") this.evicted?.(entry, this.#order.scoreOf(entry));
+    this.#order.remove(entry);
   }
 
   victim(): EntryId | undefined {
-    return this.#heap.first();
+    return this.#order.first();
   }
 
   /** Subclasses copy their state to `upper` before. */
   split(lower: EntryId, _upper: EntryId): void {
-    if (this.#heap.isEvictable(lower)) this.#heap.add(lower, this.score(lower), this.#heap.tieOf(lower));
+    if (this.#order.isEvictable(lower)) this.#order.add(lower, this.score(lower), this.#order.tieOf(lower));
   }
 }

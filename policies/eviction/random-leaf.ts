@@ -1,6 +1,7 @@
 import type { EntryId, EvictionContext, EvictionPlugin } from "../../core/plugins/index.ts";
 import { chanceOf } from "../../core/random.ts";
 import { ByUse } from "./by-use.ts";
+import { CalendarQueue } from "./calendar-queue.ts";
 
 /**
  * Evicts a random leaf among those that were not used in the current phase; if there is none, it evicts a random one and a new phase
@@ -21,7 +22,7 @@ class RandomLeaf extends ByUse {
   #phaseStart = 0;
 
   constructor(context: EvictionContext) {
-    super(context);
+    super(context, new CalendarQueue(context.columns.key.length));
     this.#lastAccess = context.columns.lastAccess;
     this.#seed = context.random.below(2 ** 31);
   }

@@ -1,8 +1,23 @@
 import type { EntryId } from "../../core/plugins/index.ts";
 import { SortedRuns } from "../../core/sorted-runs.ts";
 
-/** Evictable entries by score, of equals by a second number: a heap of sorted runs. */
-export class ScoreHeap {
+/** Evictable entries by score, of equals by a second number. */
+export interface EntryOrder {
+  /** The entry is evictable with this score; also changes the score of an evictable entry. */
+  add(entry: EntryId, score: number, tie: number): void;
+  isEvictable(entry: EntryId): boolean;
+  /** The score of an entry, also after its removal. */
+  scoreOf(entry: EntryId): number;
+  /** The tie-breaker of an entry. */
+  tieOf(entry: EntryId): number;
+  /** The entry is not evictable any more. */
+  remove(entry: EntryId): void;
+  /** The evictable entry with the smallest score. */
+  first(): EntryId | undefined;
+}
+
+/** A heap of sorted runs. */
+export class ScoreHeap implements EntryOrder {
   // By entry.
   readonly #score: Float64Array;
   readonly #tie: Float64Array;
@@ -16,7 +31,6 @@ export class ScoreHeap {
     this.#runs = new SortedRuns(score, tie);
   }
 
-  /** The entry is evictable with this score; also changes the score of an evictable entry. */
   add(entry: EntryId, score: number, tie: number): void {
     if (this.#runs.has(entry)) this.#runs.remove(entry);
     this.#score[entry] = score;
@@ -28,22 +42,18 @@ export class ScoreHeap {
     return this.#runs.has(entry);
   }
 
-  /** The score of an entry, also after its removal. */
   scoreOf(entry: EntryId): number {
     return this.#score[entry];
   }
 
-  /** The tie-breaker of an entry. */
   tieOf(entry: EntryId): number {
     return this.#tie[entry];
   }
 
-  /** The entry is not evictable any more. */
   remove(entry: EntryId): void {
     if (this.#runs.has(entry)) this.#runs.remove(entry);
   }
 
-  /** The evictable entry with the smallest score. */
   first(): EntryId | undefined {
     return this.#runs.first;
   }

@@ -1,5 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { BitSet } from "../../../policies/eviction/bit-set.ts";
+import { CalendarQueue } from "../../../policies/eviction/calendar-queue.ts";
 import { EntryLists } from "../../../policies/eviction/entry-lists.ts";
 import { GhostList } from "../../../policies/eviction/ghost-list.ts";
 import { ScoreHeap } from "../../../policies/eviction/score-heap.ts";
@@ -130,6 +132,75 @@ test("the first entry of a score heap is the evictable one with the smallest sco
         }
         const [first] = [...naive].sort(([, a], [, b]) => a[0] - b[0] || a[1] - b[1]);
         expect(ours.first()).toBe(first?.[0]);
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("the first entry of a calendar queue is the evictable one with the smallest score, in any two successive units", () => {
+  const steps = fc.array(
+    fc.record({
+      entry: fc.nat(11),
+      part: fc.oneof(
+        fc.nat(2 ** 31 - 1).map((n) => n / 2 ** 30),
+        fc.constantFrom(0, 0.5, 1, 1.5),
+      ),
+      act: fc.constantFrom("add", "add", "remove", "evict"),
+    }),
+    { maxLength: 100 },
+  );
+  fc.assert(
+    fc.property(steps, fc.integer({ min: -3, max: 2 ** 20 }), (all, start) => {
+      const ours = new CalendarQueue(12);
+      const naive = new Map<number, [score: number, tie: number]>();
+      const first = () => [...naive].sort(([, a], [, b]) => a[0] - b[0] || a[1] - b[1])[0]?.[0];
+      let unit = start;
+      for (const [at, { entry, part, act }] of all.entries()) {
+        const removed = act === "evict" ? first() : entry;
+        if (act === "add") {
+          ours.add(entry, unit + part, at);
+          naive.set(entry, [unit + part, at]);
+        } else if (removed !== undefined) {
+          ours.remove(removed);
+          naive.delete(removed);
+        }
+        expect(ours.first()).toBe(first());
+        expect(ours.isEvictable(entry)).toBe(naive.has(entry));
+        // A new unit begins when no entry of the oldest one is left.
+        if (![...naive.values()].some(([score]) => score < unit + 1)) unit++;
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
+test("a calendar queue refuses a score outside two successive units", () => {
+  const queue = new CalendarQueue(2);
+  queue.add(0, 3.5, 0);
+  expect(() => queue.add(1, 5, 1)).toThrow("not within two units from 3");
+});
+
+test("a bit set finds the smallest member that is at least a number", () => {
+  const size = fc.constantFrom(1, 2, 31, 32, 33, 1024, 1025, 40_000);
+  const changes = fc.array(fc.tuple(fc.nat(), fc.boolean()), { maxLength: 60 });
+  fc.assert(
+    fc.property(size, changes, (count, all) => {
+      const ours = new BitSet(count);
+      const naive = new Set<number>();
+      for (const [number, isAdded] of all) {
+        const member = number % count;
+        if (isAdded) {
+          ours.add(member);
+          naive.add(member);
+        } else {
+          ours.remove(member);
+          naive.delete(member);
+        }
+        for (const from of [0, member, member + 1, count - 1]) {
+          const atLeast = [...naive].filter((one) => one >= from);
+          expect(ours.next(from)).toBe(atLeast.length === 0 ? undefined : Math.min(...atLeast));
+        }
       }
     }),
     { numRuns: 500 },
