@@ -131,6 +131,14 @@ function printDashboard(): void {
   if (status !== 0) throw new Error("dashboard failed");
 }
 
+function printSweep(): void {
+  console.log("\nSweeps: the speed-up of a second worker, and time beyond the runs themselves");
+  for (const { name, value, unit } of ["workers", "local", "redis", "slurm"].flatMap((part) =>
+    child("./sweep.ts", [part]),
+  ))
+    console.log(`${name.padEnd(44)}${short(value).padStart(10)} ${unit}`);
+}
+
 const parts: Record<string, () => void> = {
   replay: printReplays,
   scaling: printScaling,
@@ -143,6 +151,7 @@ const parts: Record<string, () => void> = {
   prefill: printPrefill,
   "llama-cpp": printLlamaCpp,
   dashboard: printDashboard,
+  sweep: printSweep,
   curve: () => printFigures(`Hit ratio of LRU at six sizes in one pass over ${traceName}, CPU time`, ["curve"]),
   reading: () => printFigures("Reading a trace (plain file)", ["reading"]),
 };

@@ -135,9 +135,12 @@ async function runnerOf({ on = "local", ...options }: SweepOptions, folder: () =
   return await redisRunner(on, options.note);
 }
 
+/** Lost shards run again in shards smaller by this factor. */
+const smaller = 8;
+
 /**
- * Runs the configurations; those whose shard was lost run again, each in a shard of its own, so that one that ends its worker does
- * not take others with it. Returns those that failed.
+ * Runs the configurations; those whose shard was lost run again in ever smaller shards, and alone the last time, so that one that
+ * ends its worker does not take others with it. Returns those that failed.
  */
 async function runAll(
   missing: readonly Entry[],
@@ -156,9 +159,11 @@ async function runAll(
     left--;
     advance(1);
   };
+  const firstSize = shardSize ?? runner.shardSize(missing.length);
   let pending = missing;
   for (let attempt = 0; pending.length > 0; attempt++) {
-    const size = attempt > 0 ? 1 : (shardSize ?? runner.shardSize(pending.length));
+    const isLast = attempt > 0 && attempt >= retries;
+    const size = isLast ? 1 : Math.ceil(firstSize / smaller ** attempt);
     const tasks = tasksOf(pending, size, attempt);
     const lost: Entry[] = [];
     const ended = async ({ entries }: Task, outcome: Outcome) => {

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { writeFileSync } from "node:fs";
+import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { afterAll, beforeAll, describe, expect, onTestFinished, test } from "vitest";
@@ -80,6 +80,8 @@ describe.runIf(hasRedis)("a sweep on a Redis", () => {
     expect(all).toEqual(expected);
     for (const [key, text] of full) expect(text).toBe(expected.get(key));
     expect(othersIn(join(folder, "resumed"))).toEqual(["sweep.json", "sweep.parquet", "times.jsonl"]);
+    rmSync(join(folder, "full"), { recursive: true });
+    rmSync(join(folder, "local"), { recursive: true });
     // The times of results that filled the disk may be missing.
     expect(new Set(addedKeys(join(folder, "resumed"))).size).toBe(addedKeys(join(folder, "resumed")).length);
   });

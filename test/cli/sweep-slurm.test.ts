@@ -1,4 +1,4 @@
-import { existsSync } from "node:fs";
+import { existsSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
@@ -44,6 +44,7 @@ describe.runIf(hasSlurm)("a sweep on Slurm", () => {
     expect(addedKeys(join(folder, "slurm"))).toHaveLength(count);
     expect(othersIn(join(folder, "slurm"))).toEqual(["sweep.json", "sweep.parquet", "times.jsonl"]);
     expect(cluster.run("squeue", "--noheader")).toBe("");
+    rmSync(join(folder, "local"), { recursive: true });
   });
 
   test("Ctrl-C cancels the array", async () => {

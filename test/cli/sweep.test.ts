@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { asyncBufferFromFile, parquetReadObjects } from "hyparquet";
 import { describe, expect, test } from "vitest";
+import { Runs } from "../../viz/server/runs.ts";
 import { ended, fromBuild, json, kvlab, newFolder, refusal, start, startReporting, untilDoing } from "./program.ts";
 import { addedKeys, manyConfigurations, othersIn, resultsIn, sweepFolder } from "./sweep-files.ts";
 
@@ -36,6 +37,10 @@ test("a sweep has a result for each configuration, equal to a replay of it, and 
     expect(rows[i]).toMatchObject({ key, eviction, blocks: String(blocks) });
     expect(rows[i]["cache.hitRatio.block"]).toBe(replayed.cache.hitRatio.block);
   }
+  const shown = await new Runs(out).list();
+  expect(shown.map(({ id }) => id).sort()).toEqual([...results.keys()]);
+  expect(shown).toContainEqual(expect.objectContaining({ eviction: "fifo", blocks: 20, requests: 30 }));
+  expect(await new Runs(join(folder, "runs")).list()).toEqual([]);
 });
 
 test("a sweep is resumed: results that are there are not run again, missing ones are", async () => {
