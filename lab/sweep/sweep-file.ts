@@ -24,7 +24,14 @@ const sweepFields = z.strictObject({
   about: z.string().optional(),
   trace: names.optional(),
   target: z.string().optional(),
-  options: z.record(z.string(), z.union([scalar, z.array(scalar), z.record(z.string(), scalar)])).default({}),
+  options: z
+    .record(
+      z.string(),
+      z.union([scalar, z.array(scalar), z.record(z.string(), scalar)], {
+        error: "expected a text, a number, true or false; for NAME=VALUE also a list, or NAME: VALUE",
+      }),
+    )
+    .default({}),
   vary: z.record(z.string(), z.unknown()).default({}),
   sample: z
     .strictObject({
@@ -96,7 +103,7 @@ export function parseSweep(text: string, file: string): SweepFile {
   }
   if (content === null || content === undefined) return fail(0, "is empty, expected a sweep: trace, options, vary");
   const document = parse(sweepFields, content, []);
-  const fixed = flattened(document.options);
+  const fixed = flattened(document.options, (name, what) => failAt(["options", name], what));
   if (document.target !== undefined) {
     if (fixed["target"] !== undefined) failAt(["options", "target"], "target is given twice, also outside of options");
     fixed["target"] = document.target;
@@ -153,7 +160,10 @@ export function parseSweep(text: string, file: string): SweepFile {
 }
 
 /** `rule: {a: b}` and `rule: [a=b]` as `rule.a: b`. */
-function flattened(options: z.infer<typeof sweepFields>["options"]): Record<string, Scalar> {
+function flattened(
+  options: z.infer<typeof sweepFields>["options"],
+  fail: (name: string, what: string) => never,
+): Record<string, Scalar> {
   const flat: Record<string, Scalar> = {};
   for (const [name, value] of Object.entries(options)) {
     if (typeof value !== "object") flat[name] = value;
@@ -161,7 +171,9 @@ function flattened(options: z.infer<typeof sweepFields>["options"]): Record<stri
     else
       for (const each of value) {
         const [, part, rest] = /^([^=]+)=(.*)$/.exec(String(each)) ?? [];
-        flat[part === undefined ? name : `${name}.${part}`] = part === undefined ? each : rest;
+        const option = part === undefined ? name : `${name}.${part}`;
+        if (flat[option] !== undefined) return fail(name, `${option} is given twice, expected once`);
+        flat[option] = part === undefined ? each : rest;
       }
   }
   return flat;

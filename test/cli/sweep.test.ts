@@ -254,6 +254,12 @@ describe("bad input is one line with file and line, and nothing is written", () 
       "sweep.yaml:1: events is an option of one run, which a sweep does not have",
     ],
     ["a rule that the index lacks", "options:\n  rule: {victim-unit: node}", /^sweep\.yaml:/],
+    [
+      "a rule twice",
+      "options:\n  rule: [victims=any, victims=leaf]",
+      "sweep.yaml:2: rule.victims is given twice, expected once",
+    ],
+    ["no value", "options:\n  blocks:", /^sweep\.yaml:2: options\.blocks: expected a text, a number/],
     ["no such trace", "trace: none.jsonl", "none.jsonl: no such file"],
     ["no such plug-in", "vary: {eviction: [./none.ts]}", /none\.ts/],
   ])("%s", async (_, text, message) => {
