@@ -130,8 +130,9 @@ const pairServer = await serve(pair);
 const browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox"] });
 const timedRuns = "compare?runs=vllm,sglang,tgi&base=vllm&a=vllm&b=sglang&pair=ttftMs";
 const pictures: Picture[] = [
+  { name: "answer", view: "answer?workload=chat,+4,000+requests,+cache", height: 1140 },
   { name: "runs", view: "runs?sort=-token", height: 800 },
-  { name: "compare-capacity", view: "compare?trace=chat", height: 1000 },
+  { name: "compare-capacity", view: "compare?workload=chat,+4,000+requests,+cache", height: 1420 },
   { name: "compare-time", view: timedRuns, height: 1660 },
   { name: "run", view: "run?id=vllm", height: 1720 },
   { name: "prefixes", view: "run?id=vllm", height: 1000, act: scrollToPrefixes, element: "[aria-label=Prefixes]" },

@@ -1,5 +1,5 @@
 import { expect, test } from "vitest";
-import { breaksBetween } from "../../viz/app/data/line-breaks.ts";
+import { breaksBetween, haveOneSize } from "../../viz/app/data/line-breaks.ts";
 
 const at = (...sizes: number[]) => sizes.map((x) => ({ x }));
 
@@ -15,4 +15,9 @@ test("sizes that differ by the rounding of a block size are one size", () => {
 
 test("sizes outside a line do not break it", () => {
   expect([...breaksBetween(at(1000, 2000), [10, 900, 3000])]).toEqual([]);
+});
+
+test("sizes within 5 % of each other are one, an unlimited cache is another", () => {
+  const of = (...sizes: (number | null)[]) => haveOneSize(sizes.map((capacityTokens) => ({ capacityTokens })));
+  expect([of(32_752, 32_768), of(null, null), of(1000, 2000), of(1000, null)]).toEqual([true, true, false, false]);
 });

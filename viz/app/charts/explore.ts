@@ -27,6 +27,8 @@ export function exploreFigure({ params, signal }: ViewContext): ComparisonFigure
   tools.append(lists.y, lists.x);
   const draw = () => {
     const [abscissas, results, defaults] = [abscissasOf(rows), resultsOf(rows), defaultAxes(rows)];
+    element.hidden = defaults === undefined;
+    if (defaults === undefined) return;
     const among = (all: readonly Quantity[], name: string | null, fallback: string) =>
       all.find((each) => each.name === name) ?? all.find((each) => each.name === fallback) ?? all[0];
     const x = among(abscissas, requested.x, defaults.x);
@@ -52,7 +54,7 @@ const wideRatio = 20;
 
 function optionsOf(x: Quantity | undefined, y: Quantity | undefined, lines: readonly Line[]) {
   const axisOf = (of: Quantity | undefined, values: readonly number[]) => {
-    const log = Math.min(...values) > 0 && Math.max(...values) > wideRatio * Math.min(...values);
+    const log = of?.isLog !== false && Math.min(...values) > 0 && Math.max(...values) > wideRatio * Math.min(...values);
     const label = `${of?.label ?? ""}${log ? " (logarithmic)" : ""}`;
     return { label, log, fromZero: !log, format: of?.tick ?? String };
   };

@@ -7,10 +7,6 @@ import type { ComparisonFigure } from "./comparison-figure.ts";
 import { figure, onWidth } from "./figure.ts";
 import { type Line, LineChart, type Point } from "./line-chart.ts";
 
-/** Whether all runs have the same cache size; then bars are shown instead of a curve. */
-export const haveOneSize = ({ rows }: Comparison): boolean =>
-  new Set(rows.map(({ capacityTokens }) => capacityTokens)).size === 1;
-
 /** Hit ratio against cache size: a line per policy, bounds dashed. */
 export function hitRatioCurve(metricOf: () => string, signal: AbortSignal): ComparisonFigure {
   const { element, body, note } = figure("Hit ratio by cache size");

@@ -9,6 +9,7 @@ import {
   settingParts,
   tickMs,
 } from "./format.ts";
+import { haveOneSize } from "./line-breaks.ts";
 
 /** A quantity of a run that can be an axis of a figure. */
 export interface Quantity {
@@ -19,6 +20,8 @@ export interface Quantity {
   text(value: number): string;
   /** For axis ticks. */
   tick(value: number): string;
+  /** false: never drawn on a logarithmic axis. */
+  readonly isLog?: boolean;
 }
 
 const quantity = (
@@ -29,20 +32,26 @@ const quantity = (
   tick = text,
 ): Quantity => ({ name, label, of, text, tick });
 
+/** A share of 1. */
+const ratio = (name: string, label: string, of: Quantity["of"]): Quantity => ({
+  ...quantity(name, label, of, percent, roundPercent),
+  isLog: false,
+});
+
 const results: readonly Quantity[] = [
   ...Object.entries(hitRatios).map(([name, label]) =>
-    quantity(`hits-${name}`, `hit ratio, ${label}`, ({ hitRatio }) => hitRatio[name], percent, roundPercent),
+    ratio(`hits-${name}`, `hit ratio, ${label}`, ({ hitRatio }) => hitRatio[name]),
   ),
   quantity("throughput", "throughput, req/s", ({ requestsPerS }) => requestsPerS, perSecond, approximate),
   quantity("output", "throughput, output tokens/s", ({ outputTokensPerS }) => outputTokensPerS),
   quantity("goodput", "goodput, req/s", ({ goodputRequestsPerS }) => goodputRequestsPerS, perSecond, approximate),
-  quantity("slo", "requests that meet the SLO", ({ sloAttained }) => sloAttained, percent, roundPercent),
+  ratio("slo", "requests that meet the SLO", ({ sloAttained }) => sloAttained),
   quantity("ttft50", "TTFT p50", ({ ttftMsP50 }) => ttftMsP50, milliseconds, tickMs),
   quantity("ttft99", "TTFT p99", ({ ttftMsP99 }) => ttftMsP99, milliseconds, tickMs),
   quantity("tpot50", "TPOT p50", ({ tpotMsP50 }) => tpotMsP50, milliseconds, tickMs),
   quantity("tpot99", "TPOT p99", ({ tpotMsP99 }) => tpotMsP99, milliseconds, tickMs),
   quantity("latency50", "end-to-end latency p50", ({ latencyMsP50 }) => latencyMsP50, milliseconds, tickMs),
-  quantity("utilisation", "utilisation", ({ utilisation }) => utilisation, percent, roundPercent),
+  ratio("utilisation", "utilisation", ({ utilisation }) => utilisation),
   quantity("refused", "refused requests", ({ refused = 0 }) => refused),
 ];
 
@@ -57,7 +66,9 @@ export const resultsOf = (rows: readonly RunRow[]): Quantity[] =>
 const size = quantity("capacity", "cache size, tokens", ({ capacityTokens }) => capacityTokens ?? undefined);
 
 /** The cache size and numeric settings in which the runs differ, and their results. */
-export function abscissasOf(rows: readonly RunRow[]): Quantity[] {
+export const abscissasOf = (rows: readonly RunRow[]): Quantity[] => [...settingsOf(rows), ...resultsOf(rows)];
+
+function settingsOf(rows: readonly RunRow[]): Quantity[] {
   const names = [...new Set(rows.flatMap(({ settings }) => Object.keys(settings)))];
   const numeric = names.filter((name) => rows.every(({ settings }) => typeof (settings[name] ?? 0) === "number"));
   const settings = numeric.map((name) =>
@@ -69,12 +80,17 @@ export function abscissasOf(rows: readonly RunRow[]): Quantity[] {
       approximate,
     ),
   );
-  return [...[size, ...settings].filter((each) => differ(rows, each)), ...resultsOf(rows)];
+  const differing = settings.filter((each) => differ(rows, each));
+  return haveOneSize(rows) ? differing : [size, ...differing];
 }
 
-/** The axes that answer the first question about these runs: results by offered rate where rates differ, or by cache size. */
-export function defaultAxes(rows: readonly RunRow[]): { readonly x: string; readonly y: string } {
-  const all = abscissasOf(rows);
-  const x = (all.find(({ name }) => name === "requestsPerS") ?? all[0])?.name ?? size.name;
+/**
+ * The axes that answer the first question about these runs: results by offered rate where rates differ, or by cache size;
+ * undefined: no numeric setting differs.
+ */
+export function defaultAxes(rows: readonly RunRow[]): { readonly x: string; readonly y: string } | undefined {
+  const all = settingsOf(rows);
+  const x = (all.find(({ name }) => name === "requestsPerS") ?? all[0])?.name;
+  if (x === undefined) return undefined;
   return { x, y: rows.some(({ ttftMsP99 }) => ttftMsP99 !== undefined) ? "ttft99" : "hits-token" };
 }

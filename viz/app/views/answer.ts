@@ -1,5 +1,5 @@
 import type { RunRow } from "../../api.ts";
-import { haveOneSize, hitRatioBars, hitRatioCurve } from "../charts/hit-ratio.ts";
+import { hitRatioBars, hitRatioCurve } from "../charts/hit-ratio.ts";
 import { activeRunsCard } from "../controls/active-runs.ts";
 import { h, rebuild, select } from "../controls/dom.ts";
 import { metricTiles, type Tile } from "../controls/metric-tiles.ts";
@@ -25,6 +25,7 @@ import {
   points,
   roundPercent,
 } from "../data/format.ts";
+import { haveOneSize } from "../data/line-breaks.ts";
 import { runLabels } from "../data/run-labels.ts";
 import { linkTo, readRoute, updateRoute } from "../route.ts";
 import type { View, ViewContext } from "../view.ts";
@@ -107,7 +108,7 @@ function drawAnswer({ root, params, server, signal }: ViewContext, redraw: () =>
   if (size && !areTimed) root.append(metricTiles(tilesOf(size, metric, nameIn)));
   if (answers.length > 1) root.append(sizeCard(answers, metric, nameIn));
   if (!areTimed && names.rows.length > 0) {
-    const figure = haveOneSize(names) ? hitRatioBars(() => metric, signal) : hitRatioCurve(() => metric, signal);
+    const figure = haveOneSize(names.rows) ? hitRatioBars(() => metric, signal) : hitRatioCurve(() => metric, signal);
     root.append(figure.element);
     figure.show(names);
   }

@@ -1,6 +1,6 @@
 import type { RunRow } from "../../api.ts";
 import { exploreFigure } from "../charts/explore.ts";
-import { haveOneSize, hitRatioBars, hitRatioCurve } from "../charts/hit-ratio.ts";
+import { hitRatioBars, hitRatioCurve } from "../charts/hit-ratio.ts";
 import { latencyFigure, throughputFigure } from "../charts/latency.ts";
 import { requestPairsFigure } from "../charts/request-pairs.ts";
 import { configurationDiff } from "../controls/configuration-diff.ts";
@@ -9,6 +9,7 @@ import { h, rebuild, select, setChoices } from "../controls/dom.ts";
 import { workloadOf } from "../data/answer.ts";
 import { type Comparison, comparisonOf, isTimed } from "../data/comparison.ts";
 import { hitRatios } from "../data/format.ts";
+import { haveOneSize } from "../data/line-breaks.ts";
 import { idList, idsIn, linkTo, readRoute, updateRoute } from "../route.ts";
 import type { View, ViewContext } from "../view.ts";
 
@@ -97,7 +98,7 @@ const versionOf = ({ rows, all }: Selection) =>
 const layoutKeyOf = (comparison: Comparison) =>
   [
     Math.min(3, comparison.rows.length),
-    haveOneSize(comparison),
+    haveOneSize(comparison.rows),
     comparison.rows.some(isTimed),
     comparison.interrupted.length > 0,
   ].join();
@@ -114,7 +115,7 @@ function buildFigures(context: ViewContext, first: Comparison): (selection: Sele
   let shown = first;
   let metric = params.get("metric") ?? "token";
   const metricOf = () => metric;
-  const isOneSize = haveOneSize(first);
+  const isOneSize = haveOneSize(first.rows);
   const areTimed = first.rows.some(isTimed);
   const capacity = isOneSize ? hitRatioBars(metricOf, signal) : hitRatioCurve(metricOf, signal);
   const differences = differencesTable(first, context, metricOf);
