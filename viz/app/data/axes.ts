@@ -70,12 +70,12 @@ export const abscissasOf = (rows: readonly RunRow[]): Quantity[] => [...settings
 
 function settingsOf(rows: readonly RunRow[]): Quantity[] {
   const names = [...new Set(rows.flatMap(({ settings }) => Object.keys(settings)))];
-  const numeric = names.filter((name) => rows.every(({ settings }) => typeof (settings[name] ?? 0) === "number"));
+  const numeric = names.filter((name) => rows.every(({ settings }) => typeof settings[name] === "number"));
   const settings = numeric.map((name) =>
     quantity(
       name,
       name === "requestsPerS" ? "offered rate, req/s" : settingParts(name, 1)[0],
-      (row) => row.settings[name] as number | undefined,
+      (row) => row.settings[name] as number,
       (value) => settingParts(name, value)[1],
       approximate,
     ),
