@@ -1,20 +1,20 @@
 import { grown } from "../grown.ts";
 import type { BlockColumns } from "../trace/content.ts";
+import type { ServedReplica } from "./measured-requests.ts";
 import { type MeasuredOutcomes, never } from "./outcomes.ts";
-import type { TimedReplica } from "./timed-replica.ts";
 
 /**
  * Counts the cached prompt blocks that are copies of blocks on other replicas. A prompt's blocks can be cached only on replicas
  * that served a request with the same prefix, so matching every prompt on its own replica finds all of them.
  */
 export class CachedCopies {
-  readonly #replicas: readonly TimedReplica[];
+  readonly #replicas: readonly Pick<ServedReplica, "cache">[];
   readonly #onReplica: readonly ContentSet[];
   readonly #onAnyReplica = new ContentSet();
   #table = new Int32Array(64);
   readonly #found = { blocks: 0, absent: 0, evicted: 0 };
 
-  constructor(replicas: readonly TimedReplica[]) {
+  constructor(replicas: readonly Pick<ServedReplica, "cache">[]) {
     this.#replicas = replicas;
     this.#onReplica = replicas.map(() => new ContentSet());
   }
@@ -33,6 +33,20 @@ export class CachedCopies {
     }
   }
 
+  /** The contents that a replica has cached, one bit each. */
+  contents(replica: number): Uint32Array {
+    return this.#onReplica[replica].bits;
+  }
+
+  /** Adds the contents of a replica that another object has found. */
+  addContents(replica: number, bits: Uint32Array): void {
+    for (const set of [this.#onReplica[replica], this.#onAnyReplica]) {
+      set.expect(32 * bits.length);
+      for (let word = 0; word < bits.length; word++)
+        for (let bit = 0; bit < 32; bit++) if ((bits[word] & (1 << bit)) !== 0) set.add(32 * word + bit);
+    }
+  }
+
   /** The share of the cached prompt blocks that are copies: all but one of each content. */
   get ratio(): number {
     const cached = this.#onReplica.reduce((sum, { count }) => sum + count, 0);
@@ -43,19 +57,19 @@ export class CachedCopies {
 /** A set of content ids, with one bit per content id. */
 class ContentSet {
   count = 0;
-  #bits = new Uint32Array(1 << 10);
+  bits = new Uint32Array(1 << 10);
 
   /** Content ids below `distinct` may be added. */
   expect(distinct: number): void {
     const words = (distinct + 31) >>> 5;
-    if (words > this.#bits.length) this.#bits = grown(this.#bits, Math.max(words, 2 * this.#bits.length));
+    if (words > this.bits.length) this.bits = grown(this.bits, Math.max(words, 2 * this.bits.length));
   }
 
   /** Returns false if the set already has it. */
   add(key: number): boolean {
     const bit = 1 << (key & 31);
-    if ((this.#bits[key >>> 5] & bit) !== 0) return false;
-    this.#bits[key >>> 5] |= bit;
+    if ((this.bits[key >>> 5] & bit) !== 0) return false;
+    this.bits[key >>> 5] |= bit;
     this.count++;
     return true;
   }

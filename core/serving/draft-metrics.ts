@@ -1,4 +1,4 @@
-import type { TimedReplica } from "./timed-replica.ts";
+import type { ServedReplica } from "./measured-requests.ts";
 
 /** Draft tokens of speculative decoding. */
 export interface DraftMetrics {
@@ -12,9 +12,9 @@ export interface DraftMetrics {
 }
 
 /** Draft tokens of all replicas since metrics began; undefined without speculative decoding. */
-export function draftMetrics(replicas: readonly TimedReplica[]): DraftMetrics | undefined {
+export function draftMetrics(replicas: readonly ServedReplica[]): DraftMetrics | undefined {
   if (!replicas.some(({ replica }) => replica.speculates)) return undefined;
-  const sumOf = (name: keyof TimedReplica["replica"]["drafts"]) =>
+  const sumOf = (name: keyof ServedReplica["replica"]["drafts"]) =>
     replicas.reduce((sum, { replica }) => sum + replica.drafts[name], 0);
   const [decodes, draftTokens, acceptedTokens] = [sumOf("decodes"), sumOf("tokens"), sumOf("accepted")];
   const tokensPerDecode = decodes === 0 ? 0 : (decodes + acceptedTokens) / decodes;

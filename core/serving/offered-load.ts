@@ -1,6 +1,5 @@
 import { type AdmissionLimit, admissionLimits } from "../plugins/scheduler.ts";
-import { measuredRequests, type Served } from "./measured-requests.ts";
-import type { TimedReplica } from "./timed-replica.ts";
+import { measuredRequests, type Served, type ServedReplica } from "./measured-requests.ts";
 
 /** The limit that binds: a limit of admissions, the device (`compute`), or none of them (`load`). */
 export type Limit = AdmissionLimit | "compute" | "load";
@@ -97,7 +96,7 @@ function servedIn(run: Served, warmup: number, rampEndNs: number, windowEndNs: n
 
 /** Waiting time by limit, as shares of the time from the first arrival until no request arrives or waits any more. */
 function waitingShares(
-  replicas: readonly TimedReplica[],
+  replicas: readonly ServedReplica[],
   firstNs: number,
   lastNs: number,
 ): Record<AdmissionLimit, number> {
@@ -119,7 +118,7 @@ function waitingShares(
  * drain shows that it is slower than the arrivals.
  */
 function limitOf(
-  replicas: readonly TimedReplica[],
+  replicas: readonly ServedReplica[],
   waiting: Readonly<Record<AdmissionLimit, number>>,
   windowNs: number,
   drainNs: number,

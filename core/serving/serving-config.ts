@@ -14,6 +14,8 @@ export interface ServingConfig extends CacheConfig, SchedulerConfig {
   readonly replicas?: number;
   /** Absent: the first replica gets every request. */
   readonly router?: Router | undefined;
+  /** The replicas that this run serves; requests that are routed to others end there and have no times. Absent: all. */
+  readonly serves?: ((replica: number) => boolean) | undefined;
   readonly arrivals?: ArrivalOptions;
   /** Latency between clients, router and replicas; absent: none. */
   readonly network?: RoundTrips | undefined;

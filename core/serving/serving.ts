@@ -220,7 +220,8 @@ export abstract class Serving<Runner extends StepRunner> {
     const number = router?.route(this.#prefillRequest(batch, row), this.#views, nowNs) ?? 0;
     checkRoute(number, this.#views.length);
     batch.outcomes.replica[row] = number;
-    if (this.#network) this.#messages.send(Message.toReplica, id, nowNs + this.#network.toReplicaNs);
+    if (this.#config.serves?.(number) === false) this.#notifyClient(id, nowNs);
+    else if (this.#network) this.#messages.send(Message.toReplica, id, nowNs + this.#network.toReplicaNs);
     else this.#submit(id, nowNs);
   }
 

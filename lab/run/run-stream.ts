@@ -104,7 +104,7 @@ async function runInput(input: RunInput, options: TargetOptions, preparation: Pr
       keepSteps: save !== undefined,
       observers: timeline ? [timeline.timeline] : [],
       advance: counting(options, doing, requests),
-      watch: (run) => live?.watch(run),
+      ...(live && { watch: live.watch.bind(live) }),
       sink: isWhole ? undefined : (tables ?? (facts ? keepingEvents(logs) : discarded)),
       signal,
     });

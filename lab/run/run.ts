@@ -10,6 +10,7 @@ import type { BlockColumns } from "../../core/trace/content.ts";
 import { stopwatch } from "../../engine/clock.ts";
 import { type Control, Interrupted, yieldToEvents } from "../control.ts";
 import type { BlockBatch, BlockBatches } from "./block-stream.ts";
+import { simulateInThreads } from "./cluster-threads.ts";
 import type { RunConfig } from "./configuration.ts";
 import { futureOf } from "./future.ts";
 import { runEngine } from "./run-engine.ts";
@@ -80,10 +81,11 @@ type MeasuredRun = Omit<Run, "config">;
 function runner(
   input: BlockBatches,
   config: RunConfig,
-  { repeat, keepSteps = false, observers = [], watch = () => {}, signal }: RunOptions,
+  { repeat, keepSteps = false, observers = [], watch: watching, signal }: RunOptions,
   advance: (requests: number) => void,
 ): (sink: RunSink | undefined) => Promise<MeasuredRun> {
   const { simulated, engine } = config;
+  const watch = watching ?? (() => {});
   const served = { keepSteps, observers, advance, watch, signal };
   if (engine)
     return async () => {
@@ -98,7 +100,14 @@ function runner(
     config.eviction.offline ? { ...config, future: await futureOf(input, config) } : config;
   if (simulated) {
     const options = { ...served, slo: simulated.slo };
+    const hasMetricsOnly = !keepSteps && observers.length === 0 && watching === undefined;
     return async (sink) => {
+      if (hasMetricsOnly && sink === discarded) {
+        const elapsedMs = stopwatch();
+        const result = await simulateInThreads(input, config, simulated, options);
+        if (result)
+          return { result, simulation: result, blockReferences: await referencesOf(input), wallMs: elapsedMs() };
+      }
       const simulation = await simulationConfig(await withFuture(), simulated);
       const { result, blockReferences, wallMs } = await runSimulation(input, simulation, { ...options, sink });
       return { result, simulation: result, blockReferences, wallMs };
@@ -106,6 +115,12 @@ function runner(
   }
   const slices = new Slices();
   return async (sink) => await replayOnce(input, await withFuture(), { slices, sink, advance, watch, signal });
+}
+
+async function referencesOf(input: BlockBatches): Promise<number> {
+  let references = 0;
+  for await (const { blocks } of input.batches()) references += blockReferences(blocks);
+  return references;
 }
 
 /** The trace of a run that needs it as a whole. */

@@ -1,0 +1,95 @@
+import { availableParallelism } from "node:os";
+import { createRouter } from "../../core/replica/compose.ts";
+import { programOf } from "../../engine/worker/thread.ts";
+import { type PluginNames, pluginNames } from "../threads/plugin-names.ts";
+import { sharedBatches } from "../threads/shared-batches.ts";
+import { TaskThreads } from "../threads/task-threads.ts";
+import { isUserPlugin } from "../user-plugins/user-plugin.ts";
+import type { BlockBatch, BlockBatches } from "./block-stream.ts";
+import type { RunConfig } from "./configuration.ts";
+import { type ServedMetrics, type ServingOptions, servedMetrics } from "./served-result.ts";
+import type { Simulated } from "./simulated.ts";
+import { dividedReplicas, mergedParts, type PartResult, routesOf } from "./split-cluster.ts";
+
+/** The data of a thread: everything that can be copied to it; it finds plug-ins by name. */
+export interface ClusterData {
+  readonly batches: readonly BlockBatch[];
+  readonly routes: readonly Uint32Array[];
+  readonly parts: PluginNames;
+  readonly config: Pick<
+    RunConfig,
+    "rules" | "blockTokens" | "blocks" | "seed" | "warmup" | "audit" | "schedulerOptions"
+  >;
+  readonly simulated: Omit<Simulated, "router">;
+}
+
+/** Fewer requests than this are simulated in one thread: another one takes about a second to start in a checkout. */
+const leastRequests = 100_000;
+
+/**
+ * Simulates a cluster in threads, if its replicas are independent and that is worth it: the same metrics, without a series, steps and
+ * logs. Undefined if not. @throws Interrupted, InputError
+ */
+export async function simulateInThreads(
+  input: BlockBatches,
+  config: RunConfig,
+  simulated: Simulated,
+  { slo, advance = () => {}, signal }: ServingOptions,
+  threads?: number,
+): Promise<ServedMetrics | undefined> {
+  const { replicas, router, speed } = simulated;
+  const { rules, blockTokens, blocks, seed, warmup, audit, schedulerOptions } = config;
+  const parts = pluginNames(config);
+  const count = Math.min(threads ?? availableParallelism(), replicas);
+  if (count < 2 || parts === undefined || !areIndependent(config, simulated)) return undefined;
+  if (threads === undefined && (await requestsOf(input)) < leastRequests) return undefined;
+  const batches = await sharedBatches(input);
+  if (batches === undefined) return undefined;
+  const replicaCount = replicas;
+  const routes = routesOf(createRouter({ ...router, replicaCount, blockTokens, seed }), batches, {
+    replicaCount,
+    speed,
+  });
+  if (routes === undefined) return undefined;
+  const { router: _, ...plain } = simulated;
+  const data: ClusterData = {
+    ...{ batches, routes, parts },
+    config: { rules, blockTokens, blocks, seed, warmup, audit, schedulerOptions } as ClusterData["config"],
+    simulated: plain,
+  };
+  const pool = new TaskThreads<readonly number[], PartResult>(
+    programOf(import.meta.url, "cluster-worker"),
+    data,
+    count,
+  );
+  try {
+    // Every thread passes over the arrivals of all requests.
+    let passed = 0;
+    const share = (requests: number) => {
+      const before = Math.floor(passed / count);
+      passed += requests;
+      advance(Math.floor(passed / count) - before);
+    };
+    const results = await pool.run(dividedReplicas(replicas, count), { advance: share, signal });
+    if (results.some(({ expires }) => expires)) return undefined;
+    const { run, copies } = mergedParts(results, routes);
+    return servedMetrics(run, { steps: undefined, slo, warmup, copies });
+  } finally {
+    pool.close();
+  }
+}
+
+/** Whether nothing but the router may connect the replicas, and all is data or has a name. */
+function areIndependent({ eviction, before, events, hash }: RunConfig, simulated: Simulated): boolean {
+  const { disaggregation, network, router, loop, concurrency, dataParallel, cost, profile } = simulated;
+  const isConnected = disaggregation !== undefined || network !== undefined || dataParallel > 1;
+  const isOpen = loop === "open" && concurrency === undefined;
+  const isData = cost === undefined && profile === undefined && hash === undefined && before === undefined;
+  return !isConnected && isOpen && isData && !isUserPlugin(router.router) && !eviction.offline && !events;
+}
+
+async function requestsOf(input: BlockBatches): Promise<number> {
+  let requests = 0;
+  for await (const { trace } of input.batches(true)) requests += trace.requestCount;
+  return requests;
+}

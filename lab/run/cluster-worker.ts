@@ -1,0 +1,16 @@
+import type { RouterPlugin } from "../../core/plugins/index.ts";
+import { serveTasks } from "../threads/serve-tasks.ts";
+import type { ClusterData } from "./cluster-threads.ts";
+import { partsNamed } from "./configuration.ts";
+import { simulationConfig } from "./simulation.ts";
+import { type PartResult, repeating, simulatePart } from "./split-cluster.ts";
+
+/** The program of a thread that simulates some replicas of a cluster. */
+serveTasks<ClusterData, readonly number[], PartResult>(
+  async (own, { batches, routes, parts, config, simulated }, advance) => {
+    const router: RouterPlugin = { name: "known", about: "", source: "", create: () => repeating(routes) };
+    const named = { ...(await partsNamed(parts, config.rules, "sim")), ...config };
+    const simulation = await simulationConfig(named, { ...simulated, router: { router, routerOptions: undefined } });
+    return await simulatePart(batches, simulation, own, advance);
+  },
+);
