@@ -76,6 +76,15 @@ function printFigures(title: string, ...calls: readonly (readonly string[])[]): 
     console.log(`${name.padEnd(40)}${short(value).padStart(10)} ${unit}`);
 }
 
+function printCluster(): void {
+  console.log(
+    "\nA cluster of 4 replicas, router round-robin, simulated in one thread and in two: the median of three pairs",
+  );
+  for (const requests of ["100000", "400000"])
+    for (const { name, value, unit } of child("./simulate.ts", ["cluster", requests]))
+      console.log(`${name.padEnd(90)}${short(value).padStart(10)} ${unit}`);
+}
+
 function printSimulation(): void {
   const print = (title: string, calls: readonly (readonly string[])[]) => {
     console.log(`\n${title}`);
@@ -152,6 +161,7 @@ const parts: Record<string, () => void> = {
   "llama-cpp": printLlamaCpp,
   dashboard: printDashboard,
   sweep: printSweep,
+  cluster: printCluster,
   curve: () => printFigures(`Hit ratio of LRU at six sizes in one pass over ${traceName}, CPU time`, ["curve"]),
   reading: () => printFigures("Reading a trace (plain file)", ["reading"]),
 };

@@ -1,8 +1,16 @@
 import { createRouter } from "../core/replica/compose.ts";
+import { CacheReplay } from "../core/replica/replay.ts";
+import { median } from "../core/serving/distribution.ts";
 import { Metrics } from "../core/serving/metrics.ts";
 import { readTrace } from "../core/trace/trace.ts";
 import { profileOf } from "../lab/profiles/catalogue.ts";
 import { readProfile } from "../lab/profiles/read-profile.ts";
+import { inMemory } from "../lab/run/block-stream.ts";
+import { simulateInThreads } from "../lab/run/cluster-threads.ts";
+import { partsNamed, type RunConfig } from "../lab/run/configuration.ts";
+import { runSimulation } from "../lab/run/run-simulation.ts";
+import { discarded } from "../lab/run/run-sink.ts";
+import { simulatedFrom, simulationConfig } from "../lab/run/simulation.ts";
 import { presetRegistry, routerRegistry, schedulerRegistry } from "../policies/registry.ts";
 import { cacheBytes } from "../sim/cost/capacity.ts";
 import type { CostModel } from "../sim/cost/cost-model.ts";
@@ -120,12 +128,45 @@ async function replicas(count: number): Promise<Measurement[]> {
   return [{ name: `${count} replicas`, value: trace.requestCount / seconds, unit: "requests/s" }];
 }
 
+/** Four replicas behind a round-robin router, in one thread and in two, in turn: wall-clock time with the start of the threads. */
+async function cluster(requests: number): Promise<Measurement[]> {
+  const trace = await readTrace(chatSource({ requests }));
+  const parts = await partsNamed({ preset: "vllm" }, {}, "sim");
+  const simulated = await simulatedFrom({ replicas: 4, router: "round-robin", gpu: "l40s", rate: 10 }, trace);
+  const config: RunConfig = { ...parts, blockTokens: 16, blocks: 20_000, seed: 1, simulated };
+  const input = inMemory(trace, CacheReplay.blockKeys(config, trace));
+  /** CPU time of the whole process, in seconds. */
+  const measured = async (run: () => Promise<unknown>) => {
+    const [cpu, wall] = [cpuSeconds(), performance.now()];
+    await run();
+    return { cpuS: cpuSeconds() - cpu, wallS: (performance.now() - wall) / 1000 };
+  };
+  const walls: number[] = [];
+  const cpus: number[] = [];
+  for (let i = 0; i < 3; i++) {
+    const single = async () =>
+      await runSimulation(input, await simulationConfig(config, simulated), { sink: discarded });
+    const [one, two] = [
+      await measured(single),
+      await measured(() => simulateInThreads(input, config, simulated, {}, 2)),
+    ];
+    walls.push(one.wallS / two.wallS);
+    cpus.push(two.cpuS / one.cpuS);
+  }
+  const name = `${requests} requests on 4 replicas`;
+  return [
+    { name: `${name}: wall-clock time of one thread ÷ two threads`, value: median(walls), unit: "×" },
+    { name: `${name}: CPU time of two threads ÷ one thread`, value: median(cpus), unit: "×" },
+  ];
+}
+
 const [part, argument] = process.argv.slice(2);
 const parts: Readonly<Record<string, () => Measurement[] | Promise<Measurement[]>>> = {
   conversation,
   profile,
   scale: () => scale(Number(argument)),
   replicas: () => replicas(Number(argument)),
+  cluster: () => cluster(Number(argument)),
 };
 if (!Object.hasOwn(parts, part ?? ""))
   throw new Error(`unknown part "${part}", expected one of ${Object.keys(parts).join(", ")}`);

@@ -24,7 +24,7 @@ export interface ClusterData {
 }
 
 /** Fewer requests than this are simulated in one thread: another one takes about a second to start in a checkout. */
-const leastRequests = 100_000;
+const leastRequests = 300_000;
 
 /**
  * Simulates a cluster in threads, if its replicas are independent and that is worth it: the same metrics, without a series, steps and

@@ -4,7 +4,7 @@ import type { Fragmentation, ReplicaView, Router } from "../../core/plugins/inde
 import type { AdmissionLimit } from "../../core/plugins/scheduler.ts";
 import { CachedCopies } from "../../core/serving/cached-copies.ts";
 import type { Served, ServedReplica } from "../../core/serving/measured-requests.ts";
-import { type MeasuredOutcomes, measuredColumns } from "../../core/serving/outcomes.ts";
+import { type MeasuredOutcomes, measuredColumns, never } from "../../core/serving/outcomes.ts";
 import { checkRoute } from "../../core/serving/routing.ts";
 import { TimeSeries } from "../../core/serving/time-series.ts";
 import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
@@ -119,7 +119,10 @@ export async function simulatePart(
   await run();
   const outcomes = simulation.arrivals.batches.map((batch) => batch.outcomes);
   const copies = new CachedCopies(simulation.replicas);
-  for (const [i, { blocks }] of batches.entries()) copies.add(blocks, outcomes[i]);
+  // The indexes of other replicas do not expect the contents.
+  const ownOnly = (replica: number) => (own.includes(replica) ? replica : never);
+  for (const [i, { blocks }] of batches.entries())
+    copies.add(blocks, { ...outcomes[i], replica: outcomes[i].replica.map(ownOnly) });
   const replicas = own.map((number): ReplicaResult => {
     const { cache, busyNs, stepCount, waitNs, lastWaitNs, refusals, replica } = simulation.replicas[number];
     const { counters, fragmentation } = cache;

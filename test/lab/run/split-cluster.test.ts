@@ -85,6 +85,15 @@ describe("a cluster divided by replicas", () => {
     expect(divided).toBeGreaterThan(20);
   });
 
+  test("matches no prompt on a replica that never saw so many contents", async () => {
+    const [trace] = tracesOf([{ prompt: 5 }, { prompt: 200_000 }, { at: 9, prompt: 5 }]);
+    const config = simulationConfigOf({ replicas: 2, blockTokens: 1 });
+    const blocks = CacheReplay.blockKeys(config, trace);
+    const routes = [Uint32Array.of(0, 1, 0)];
+    const part = await simulatePart([{ trace, blocks }], { ...config, router: repeating(routes) }, [0], () => {});
+    expect(part.replicas.map(({ counters }) => counters.lookups)).toEqual([2]);
+  });
+
   test("is not divided by a router that reads a replica or is notified of ends", () => {
     const [trace] = tracesOf([{ prompt: 9 }, { prompt: 9 }]);
     const config = simulationConfigOf({});
