@@ -7,8 +7,8 @@ import { programOfKvlab } from "../lab/package.ts";
 import { RedisServer, SlurmCluster } from "../test/support/servers.ts";
 import type { Measurement } from "./measure.ts";
 
-/** The part: `workers`, or where the overhead is measured. */
-const [part] = process.argv.slice(2);
+/** The part: `workers`, with the number of pairs, or where the overhead is measured. */
+const [part, pairs = "3"] = process.argv.slice(2);
 const folder = mkdtempSync(join(tmpdir(), "kvlab-bench-"));
 const [node, ...before] = programOfKvlab();
 let sweeps = 0;
@@ -41,9 +41,9 @@ const least = (times: readonly ReturnType<typeof timed>[]) => times.toSorted((a,
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 
 /** Two workers compared with one, in pairs, over configurations that take long enough that the start of a worker does not count. */
-function speedup(pairs = 3): Measurement[] {
-  const swept = { configurations: 400, requests: 20_000 };
-  const ratios = Array.from({ length: pairs }, () => {
+function speedup(): Measurement[] {
+  const swept = { configurations: 1000, requests: 20_000 };
+  const ratios = Array.from({ length: Number(pairs) }, () => {
     const [one, two] = ["1", "2"].map((workers) => timed({ ...swept, args: ["--workers", workers] }).wallMs);
     return one / two;
   });
