@@ -3,6 +3,10 @@ import type { EntryId } from "../../core/plugins/index.ts";
 import { BitSet } from "./bit-set.ts";
 import type { EntryOrder } from "./score-heap.ts";
 
+/** The sum of an integer and a fraction of [0, 1), which is not rounded up to the next unit. */
+export const inUnit = (unit: number, fraction: number): number =>
+  Math.min(unit + fraction, (unit + 1) * (1 - Number.EPSILON / 2));
+
 const none = -1;
 const notStored = -2;
 

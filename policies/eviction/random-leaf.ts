@@ -1,7 +1,7 @@
 import type { EntryId, EvictionContext, EvictionPlugin } from "../../core/plugins/index.ts";
 import { chanceOf } from "../../core/random.ts";
 import { ByUse } from "./by-use.ts";
-import { CalendarQueue } from "./calendar-queue.ts";
+import { CalendarQueue, inUnit } from "./calendar-queue.ts";
 
 /**
  * Evicts a random leaf among those that were not used in the current phase; if there is none, it evicts a random one and a new phase
@@ -32,7 +32,7 @@ class RandomLeaf extends ByUse {
     const tick = this.#lastAccess[entry];
     if (tick > this.#latest) this.#latest = tick;
     const phase = tick > this.#phaseStart ? this.#phase : this.#phase - 1;
-    return phase + chanceOf(this.#seed, this.#draws++);
+    return inUnit(phase, chanceOf(this.#seed, this.#draws++));
   }
 
   protected override evicted(_entry: EntryId, score: number): void {

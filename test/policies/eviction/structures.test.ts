@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
 import { BitSet } from "../../../policies/eviction/bit-set.ts";
-import { CalendarQueue } from "../../../policies/eviction/calendar-queue.ts";
+import { CalendarQueue, inUnit } from "../../../policies/eviction/calendar-queue.ts";
 import { EntryLists } from "../../../policies/eviction/entry-lists.ts";
 import { GhostList } from "../../../policies/eviction/ghost-list.ts";
 import { ScoreHeap } from "../../../policies/eviction/score-heap.ts";
@@ -205,4 +205,21 @@ test("a bit set finds the smallest member that is at least a number", () => {
     }),
     { numRuns: 500 },
   );
+});
+
+test("a score stays in its unit, also where the sum would be rounded up to the next", () => {
+  const fraction = 1 - 2 ** -32;
+  fc.assert(
+    fc.property(fc.integer({ min: -1, max: 2 ** 50 }), fc.nat({ max: 2 ** 32 - 1 }), (unit, numerator) => {
+      for (const each of [fraction, numerator / 2 ** 32]) {
+        const score = inUnit(unit, each);
+        expect(Math.floor(score)).toBe(unit);
+        expect(Math.abs(score - (unit + each))).toBeLessThanOrEqual(Math.max(1, unit) * Number.EPSILON);
+      }
+    }),
+  );
+  const queue = new CalendarQueue(2);
+  queue.add(0, inUnit(2 ** 40, 0.5), 0);
+  queue.add(1, inUnit(2 ** 40 + 1, fraction), 1);
+  expect(queue.first()).toBe(0);
 });
