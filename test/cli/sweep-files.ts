@@ -1,12 +1,20 @@
 import { readdirSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { newFolder } from "./program.ts";
+import { onTestFinished } from "vitest";
+import { newFolder, start } from "./program.ts";
 
 /** A folder with sweep.yaml. */
 export function sweepFolder(text: string): string {
   const folder = newFolder();
   writeFileSync(join(folder, "sweep.yaml"), text);
   return folder;
+}
+
+/** Starts the program, which is killed after the test if it has not ended: a sweep may wait for a Redis that has ended. */
+export function startSweep(...call: Parameters<typeof start>): ReturnType<typeof start> {
+  const child = start(...call);
+  onTestFinished(() => void child.kill("SIGKILL"));
+  return child;
 }
 
 /** Different configurations over the built-in example: 10 for each step of the size. */

@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll, beforeAll, describe, expect, test } from "vitest";
 import { hasSlurm, SlurmCluster } from "../support/servers.ts";
-import { ended, start } from "./program.ts";
-import { addedKeys, manyConfigurations, othersIn, resultsIn, sweepFolder } from "./sweep-files.ts";
+import { ended } from "./program.ts";
+import { addedKeys, manyConfigurations, othersIn, resultsIn, startSweep, sweepFolder } from "./sweep-files.ts";
 
 /** `KVLAB_LONG=1` runs as many as the documentation states. */
 const count = process.env["KVLAB_LONG"] === "1" ? 2000 : 30;
@@ -31,13 +31,13 @@ describe.runIf(hasSlurm)("a sweep on Slurm", () => {
   test(`${count} configurations while an element is cancelled: it is submitted again; every result once, as on this machine`, async () => {
     const folder = sweepFolder(manyConfigurations(count));
     const args = ["sweep", "sweep.yaml", "--on", "slurm", "--out", "slurm", "--json"];
-    const end = ended(start(folder, [...args, "--shard-size", `${count / 5}`, "--sbatch=--time=10"], cluster.env));
+    const end = ended(startSweep(folder, [...args, "--shard-size", `${count / 5}`, "--sbatch=--time=10"], cluster.env));
     const [, , third] = await untilQueued();
     cluster.run("scancel", third);
     const { code, stdout, stderr } = await end;
     expect({ code, stderr }).toEqual({ code: 0, stderr: "" });
     expect(JSON.parse(stdout)).toMatchObject({ run: count, failed: [] });
-    const local = await ended(start(folder, ["sweep", "sweep.yaml", "--out", "local"]));
+    const local = await ended(startSweep(folder, ["sweep", "sweep.yaml", "--out", "local"]));
     expect(local.code).toBe(0);
     expect(resultsIn(join(folder, "slurm"))).toEqual(resultsIn(join(folder, "local")));
     expect(resultsIn(join(folder, "slurm")).size).toBe(count);
@@ -49,7 +49,11 @@ describe.runIf(hasSlurm)("a sweep on Slurm", () => {
 
   test("Ctrl-C cancels the array", async () => {
     const folder = sweepFolder(manyConfigurations(50));
-    const child = start(folder, ["sweep", "sweep.yaml", "--on", "slurm", "--sbatch=--begin=now+1hour"], cluster.env);
+    const child = startSweep(
+      folder,
+      ["sweep", "sweep.yaml", "--on", "slurm", "--sbatch=--begin=now+1hour"],
+      cluster.env,
+    );
     const end = ended(child);
     expect(await untilQueued()).toHaveLength(50);
     child.kill("SIGINT");
@@ -65,7 +69,7 @@ describe.runIf(hasSlurm)("a sweep on Slurm", () => {
   test("an option that sbatch refuses is stated in one line", async () => {
     const folder = sweepFolder(manyConfigurations(10));
     const args = ["sweep", "sweep.yaml", "--on", "slurm", "--sbatch=--partition=none"];
-    const { code, stderr } = await ended(start(folder, args, cluster.env));
+    const { code, stderr } = await ended(startSweep(folder, args, cluster.env));
     expect(code).toBe(2);
     expect(stderr).toMatch(/^kvlab: sbatch: [^\n]*invalid partition[^\n]*\n$/);
   });

@@ -5,8 +5,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { asyncBufferFromFile, parquetReadObjects } from "hyparquet";
 import { describe, expect, test } from "vitest";
 import { Runs } from "../../viz/server/runs.ts";
-import { ended, fromBuild, json, kvlab, newFolder, refusal, start, startReporting, untilDoing } from "./program.ts";
-import { addedKeys, manyConfigurations, othersIn, resultsIn, sweepFolder } from "./sweep-files.ts";
+import { ended, fromBuild, json, kvlab, newFolder, refusal, startReporting, untilDoing } from "./program.ts";
+import { addedKeys, manyConfigurations, othersIn, resultsIn, startSweep, sweepFolder } from "./sweep-files.ts";
 
 const small = `
 options: {limit: 30}
@@ -109,7 +109,7 @@ describe("failures", () => {
       mine,
       "export default { create: () => ({ add() {}, remove() {}, victim() { throw new Error('no'); } }) };",
     );
-    const failed = await ended(start(folder, ["sweep", "sweep.yaml", "--workers", "1"]));
+    const failed = await ended(startSweep(folder, ["sweep", "sweep.yaml", "--workers", "1"]));
     expect(failed).toMatchObject({ code: 1, stderr: "" });
     expect(failed.stdout).toMatch(/failed +1\n.*\n +\.\/mine\.ts: .*no/);
     writeFileSync(join(folder, "order.ts"), 'export const order = "lastAccess";');
@@ -130,7 +130,7 @@ describe("failures", () => {
       "export default { create: () => ({ add() {}, remove() {}, victim() { process.kill(process.pid, 'SIGKILL'); } }) };",
     );
     const args = ["sweep", "sweep.yaml", "--workers", "1", "--shard-size", "3", "--retries", "1", "--json"];
-    const { code, stdout } = await ended(start(folder, args));
+    const { code, stdout } = await ended(startSweep(folder, args));
     expect(code).toBe(1);
     expect(JSON.parse(stdout)).toMatchObject({
       run: 2,
@@ -141,7 +141,7 @@ describe("failures", () => {
   test("a worker that is killed: its shard is run again", async () => {
     const folder = sweepFolder(manyConfigurations(200));
     const out = join(folder, "runs/sweep");
-    const child = start(folder, ["sweep", "sweep.yaml", "--workers", "2", "--json"]);
+    const child = startSweep(folder, ["sweep", "sweep.yaml", "--workers", "2", "--json"]);
     const end = ended(child);
     for (let i = 0; i < 4000 && !(existsSync(join(out, "times.jsonl")) && resultsIn(out).size > 0); i++) await sleep(5);
     const workers = spawnSync("pgrep", ["-P", `${child.pid}`], { encoding: "utf8" })
@@ -202,7 +202,7 @@ describe("cancellation", () => {
   test("a sweep that was killed leaves no worker, and the next one removes its files", async () => {
     const folder = sweepFolder(manyConfigurations(300));
     const out = join(folder, "runs/sweep");
-    const child = start(folder, ["sweep", "sweep.yaml", "--workers", "1"]);
+    const child = startSweep(folder, ["sweep", "sweep.yaml", "--workers", "1"]);
     const end = ended(child);
     for (let i = 0; i < 4000 && !(existsSync(out) && resultsIn(out).size > 0); i++) await sleep(5);
     const worker = Number(spawnSync("pgrep", ["-P", `${child.pid}`], { encoding: "utf8" }).stdout);
