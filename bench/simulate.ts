@@ -137,9 +137,9 @@ async function cluster(requests: number): Promise<Measurement[]> {
   const input = inMemory(trace, CacheReplay.blockKeys(config, trace));
   /** CPU time of the whole process, in seconds. */
   const measured = async (run: () => Promise<unknown>) => {
-    const [cpu, wall] = [cpuSeconds(), performance.now()];
+    const [busy, wall] = [cpuSeconds(), performance.now()];
     await run();
-    return { cpuS: cpuSeconds() - cpu, wallS: (performance.now() - wall) / 1000 };
+    return { cpuS: cpuSeconds() - busy, wallS: (performance.now() - wall) / 1000 };
   };
   const walls: number[] = [];
   const cpus: number[] = [];

@@ -1,6 +1,6 @@
 // Installs what tests need before `npm test`, if that is possible without a password: Debian's chromium for the dashboard's tests,
-// g++ with AddressSanitizer for the CUDA engine's, Redis and Slurm for those of sweeps. Prints nothing if all are found. Tests whose program is missing are skipped; in
-// CI this script fails.
+// g++ with AddressSanitizer for the CUDA engine's, Redis and Slurm for those of sweeps. Prints nothing if all are found. Tests whose
+// program is missing are skipped; in CI this script fails.
 import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";

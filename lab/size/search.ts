@@ -1,4 +1,4 @@
-/** A combination whose number of replicas is searched, as the search sees it. */
+/** A combination whose number of replicas is searched. */
 export interface SearchOption {
   /** Cost of a replica; whole numbers, so that equal costs are equal. */
   readonly replicaCost: number;
@@ -13,7 +13,7 @@ export interface SearchOption {
   readonly order: number;
 }
 
-/** A simulation that the search asks for: of an option, or of all options that are the same with an unlimited cache. */
+/** A simulation that the search requires: of an option, or of all options that are the same with an unlimited cache. */
 export interface Probe {
   readonly option: number;
   readonly replicas: number;
@@ -30,7 +30,7 @@ export interface ProbeResult {
   readonly needed?: number | undefined;
 }
 
-/** Simulates all probes, in any order; the same probe may be asked for again. */
+/** Simulates all probes, in any order; the same probe may be required again. */
 export type Evaluate = (probes: readonly Probe[]) => Promise<readonly ProbeResult[]>;
 
 /** An option and its number of replicas. */

@@ -38,7 +38,7 @@ export async function visit(url: string, options: BrowserContextOptions = {}): P
   page.setDefaultTimeout(30_000);
   page.on("console", (message) => {
     // Refused API requests are shown by the page, and so is a server that has ended.
-    const isRefusal = /^Failed to load resource.* (4\d\d |net::ERR_CONNECTION_REFUSED)/.test(message.text());
+    const isRefusal = /^Failed to load resource.* (4\d\d |net::ERR_)/.test(message.text());
     if (isRefusal && message.location().url.includes("/api/")) return;
     if (message.type() === "error" || message.type() === "warning") consoleErrors.push(message.text());
   });

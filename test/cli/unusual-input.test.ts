@@ -98,7 +98,7 @@ describe.concurrent("an option that takes one value is refused when it is given 
   });
   test("except those that the help calls repeatable", async () => {
     const named = new Set<string>();
-    for (const command of ["replay", "generate"]) {
+    for (const command of ["replay", "generate", "sweep"]) {
       const { stdout } = await kvlab(newFolder(), [command, "--help"]);
       const options = stdout.replace(/\n {10,}/g, " ").split("\n");
       for (const text of options) if (text.includes("(repeatable")) named.add(/--([\w-]+)/.exec(text)![1]);

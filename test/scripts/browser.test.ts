@@ -5,6 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterAll, describe, expect, test } from "vitest";
 import { findBrowser } from "../../scripts/browser.ts";
+import { redisPrograms, slurmPrograms } from "../../scripts/programs.ts";
 
 const root = mkdtempSync(join(tmpdir(), "kvlab-browser-"));
 afterAll(() => rmSync(root, { recursive: true }));
@@ -42,10 +43,11 @@ describe("the browser is", () => {
 describe.runIf(process.platform === "linux")("before the tests", () => {
   const script = ["--import", createRequire(import.meta.url).resolve("tsx"), "scripts/set-up-tests.ts"];
   const isDebian = /^ID=debian$/m.test(readFileSync("/etc/os-release", "utf8"));
-  /** Runs the script with only these programs in PATH; without other variables, it requires a browser only. */
+  const servers = programs(Object.fromEntries([...redisPrograms, ...slurmPrograms].map((name) => [name, ""])));
+  /** Runs the script with only these programs and the servers in PATH; without other variables, it requires a browser only. */
   const setUp = (folder: string, env: NodeJS.ProcessEnv = {}) => {
     const { status, stdout, stderr } = spawnSync(process.execPath, script, {
-      env: { PATH: folder, CXX: "none", ...env },
+      env: { PATH: `${folder}:${servers}`, CXX: "none", ...env },
     });
     return { status, stdout: `${stdout}`, stderr: `${stderr}` };
   };

@@ -130,7 +130,7 @@ class LocalWorker {
     });
   }
 
-  /** Ends the process, after its shard unless it was told to stop. */
+  /** Ends the process, after its shard unless it was signalled to stop. */
   async end(): Promise<void> {
     this.#child.stdin!.end();
     await this.#ended;

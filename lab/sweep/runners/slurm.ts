@@ -113,7 +113,7 @@ async function queuedElements(job: string): Promise<Set<number> | undefined> {
     const printed = await program("squeue", ["--noheader", "--array", "--jobs", job, "--format", "%K"]);
     return new Set(printed.stdout.split("\n").filter(Boolean).map(Number));
   } catch (error) {
-    // Slurm forgets a job some minutes after its end.
+    // Slurm drops a job from its list some minutes after its end.
     return /Invalid job id/i.test(String((error as { stderr?: unknown }).stderr)) ? new Set() : undefined;
   }
 }
