@@ -39,7 +39,7 @@ export async function visit(url: string, options: BrowserContextOptions = {}): P
   page.on("console", (message) => {
     // Refused API requests are shown by the page, and so is a server that has ended.
     const isRefusal = /^Failed to load resource.* (4\d\d |net::ERR_)/.test(message.text());
-    if (isRefusal && message.location().url.includes("/api/")) return;
+    if (isRefusal && /\/(api\/|icon\.svg$)/.test(message.location().url)) return;
     if (message.type() === "error" || message.type() === "warning") consoleErrors.push(message.text());
   });
   page.on("pageerror", (error) => consoleErrors.push(error.message));

@@ -1,7 +1,7 @@
 import { h, segments } from "./controls/dom.ts";
 import { ServerState } from "./data/server.ts";
 import { linkTo, readRoute } from "./route.ts";
-import type { View } from "./view.ts";
+import type { View, ViewContext } from "./view.ts";
 import * as registry from "./views/index.ts";
 
 const views: readonly View[] = Object.values(registry);
@@ -25,7 +25,17 @@ function showRoute(): void {
     ),
   );
   root.replaceChildren();
-  void view.show({ root, params, server, signal: shown.signal });
+  void showIn(view, { root, params, server, signal: shown.signal });
+}
+
+/** Shows a view, or why it cannot be shown. */
+async function showIn(view: View, context: ViewContext): Promise<void> {
+  try {
+    await view.show(context);
+  } catch (error) {
+    if (context.signal.aborted) return;
+    context.root.append(h("p", { class: "problem", role: "alert" }, (error as Error).message));
+  }
 }
 
 /** For an address that names no view. */

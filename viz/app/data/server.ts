@@ -148,7 +148,8 @@ export class ServerState {
 
   #open(): EventSource {
     const events = new EventSource("api/events");
-    events.addEventListener("runs", () => void this.refresh());
+    // If the server ends meanwhile, the event stream reports that.
+    events.addEventListener("runs", () => void this.refresh().catch(() => {}));
     events.addEventListener("jobs", ({ data }) => {
       this.jobs = JSON.parse(data);
       this.#notify();
