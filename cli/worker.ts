@@ -21,8 +21,8 @@ Examples:
 A worker runs shards, the parts of a sweep (kvlab sweep --on redis://…), one
 after the other; start one for each processor. It finds traces, plug-ins and
 other files at the paths of the sweep, or in the --traces folder, and refuses
-files with other content. Whoever can write to the Redis can have it run plug-in
-files that are on this machine: use one that only you can reach.`;
+files with other content. Write access to the Redis allows to run plug-in files
+of this machine: use a Redis that only you can reach.`;
 
 export function addWorker(program: Command): void {
   program

@@ -1,8 +1,9 @@
 import type { RunRow } from "../../api.ts";
 import { hitRatioBars, hitRatioCurve } from "../charts/hit-ratio.ts";
 import { activeRunsCard } from "../controls/active-runs.ts";
-import { h, rebuild, select } from "../controls/dom.ts";
+import { h, select } from "../controls/dom.ts";
 import { metricTiles, type Tile } from "../controls/metric-tiles.ts";
+import { redrawing } from "../controls/redraw.ts";
 import { type Column, Table } from "../controls/table.ts";
 import {
   answersByRate,
@@ -27,7 +28,7 @@ import {
 } from "../data/format.ts";
 import { haveOneSize } from "../data/line-breaks.ts";
 import { runLabels } from "../data/run-labels.ts";
-import { linkTo, readRoute, updateRoute } from "../route.ts";
+import { linkTo, updateRoute } from "../route.ts";
 import type { View, ViewContext } from "../view.ts";
 
 /** The landing page: the best policy of a workload at each cache size or rate, and what it gains. */
@@ -38,7 +39,7 @@ function showAnswer(context: ViewContext): void {
   const { root, server, signal } = context;
   const host = h("div");
   root.append(h("h1", {}, "Which policy?"), activeRunsCard(context), host);
-  let drawing = new AbortController();
+  const rebuildWith = redrawing(context, host);
   let version = "";
   const draw = () => {
     const latest = server.rows.map(({ id, savedAtMs }) => `${id} ${savedAtMs}`).join("\n");
@@ -46,17 +47,7 @@ function showAnswer(context: ViewContext): void {
     version = latest;
     redraw();
   };
-  const redraw = () => {
-    drawing.abort();
-    drawing = new AbortController();
-    const inner = {
-      ...context,
-      root: host,
-      params: readRoute().params,
-      signal: AbortSignal.any([signal, drawing.signal]),
-    };
-    rebuild(host, () => drawAnswer(inner, redraw));
-  };
+  const redraw = () => rebuildWith((inner) => drawAnswer(inner, redraw));
   draw();
   server.watch(draw, signal);
 }

@@ -5,12 +5,13 @@ import { latencyFigure, throughputFigure } from "../charts/latency.ts";
 import { requestPairsFigure } from "../charts/request-pairs.ts";
 import { configurationDiff } from "../controls/configuration-diff.ts";
 import { differencesTable } from "../controls/differences-table.ts";
-import { h, rebuild, select, setChoices } from "../controls/dom.ts";
+import { h, select, setChoices } from "../controls/dom.ts";
+import { redrawing } from "../controls/redraw.ts";
 import { workloadOf } from "../data/answer.ts";
 import { type Comparison, comparisonOf, isTimed } from "../data/comparison.ts";
 import { hitRatios } from "../data/format.ts";
 import { haveOneSize } from "../data/line-breaks.ts";
-import { idList, idsIn, linkTo, readRoute, updateRoute } from "../route.ts";
+import { idList, idsIn, linkTo, updateRoute } from "../route.ts";
 import type { View, ViewContext } from "../view.ts";
 
 /** The selected runs, or all runs of a trace: hit ratios, latencies, differences and request pairs. */
@@ -38,7 +39,7 @@ async function showCompare(context: ViewContext): Promise<void> {
   root.append(h("h1", {}, "Compare"), host);
   let shownVersion: string | undefined;
   let layout: { readonly key: string; show(selection: Selection, comparison: Comparison): void } | undefined;
-  let drawing = new AbortController();
+  const rebuildWith = redrawing(context, host);
   const update = () => {
     const selection = selectionOf(server.rows, choice);
     const version = versionOf(selection);
@@ -47,15 +48,7 @@ async function showCompare(context: ViewContext): Promise<void> {
     const comparison = comparisonOf(selection.rows, server.rows);
     const key = layoutKeyOf(comparison);
     if (key !== layout?.key) {
-      drawing.abort();
-      drawing = new AbortController();
-      const inner = {
-        ...context,
-        root: host,
-        params: readRoute().params,
-        signal: AbortSignal.any([signal, drawing.signal]),
-      };
-      rebuild(host, () => {
+      rebuildWith((inner) => {
         layout = {
           key,
           show: comparison.rows.length === 0 ? buildEmpty(inner, comparison) : buildFigures(inner, comparison),

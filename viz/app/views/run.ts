@@ -4,10 +4,11 @@ import { requestHitsFigure } from "../charts/request-hits.ts";
 import { type ResidencyReport, residencyFigure } from "../charts/residency.ts";
 import { timeSeriesFigure } from "../charts/time-series.ts";
 import { commandCard } from "../controls/command-card.ts";
-import { h, rebuild } from "../controls/dom.ts";
+import { h } from "../controls/dom.ts";
 import { metricTiles, type Tile } from "../controls/metric-tiles.ts";
 import { noRunNamed } from "../controls/no-run.ts";
 import { prefixesCard } from "../controls/prefix-tables.ts";
+import { redrawing } from "../controls/redraw.ts";
 import {
   approximate,
   dateText,
@@ -20,7 +21,7 @@ import {
   targetText,
 } from "../data/format.ts";
 import { getRun, getSeries, isBroken } from "../data/server.ts";
-import { linkTo, readRoute } from "../route.ts";
+import { linkTo } from "../route.ts";
 import type { View, ViewContext } from "../view.ts";
 
 /** The fields of a run's report (schema run/1) that this view shows. */
@@ -67,7 +68,7 @@ async function showRun(context: ViewContext): Promise<void> {
   const alert = h("p", { class: "problem", role: "alert", hidden: true });
   const host = h("div");
   root.append(alert, host);
-  let drawing = new AbortController();
+  const rebuildWith = redrawing(context, host);
   let isDrawn = false;
   const draw = async () => {
     const drawnVersion = version;
@@ -75,15 +76,7 @@ async function showRun(context: ViewContext): Promise<void> {
     try {
       const detail = await getRun(id, signal);
       if (isStale()) return;
-      drawing.abort();
-      drawing = new AbortController();
-      const inner = {
-        ...context,
-        root: host,
-        params: readRoute().params,
-        signal: AbortSignal.any([signal, drawing.signal]),
-      };
-      rebuild(host, () => drawRun(inner, detail, detail.report as unknown as Report));
+      rebuildWith((inner) => drawRun(inner, detail, detail.report as unknown as Report));
       alert.hidden = true;
       isDrawn = true;
     } catch (error) {
