@@ -1,5 +1,18 @@
 import { constants, mkdirSync } from "node:fs";
-import { access, lstat, mkdir, readdir, readFile, realpath, rename, rm, rmdir, writeFile } from "node:fs/promises";
+import {
+  access,
+  copyFile,
+  link,
+  lstat,
+  mkdir,
+  readdir,
+  readFile,
+  realpath,
+  rename,
+  rm,
+  rmdir,
+  writeFile,
+} from "node:fs/promises";
 import { hostname } from "node:os";
 import { basename, dirname, join, relative, resolve } from "node:path";
 import { InputError } from "../../core/errors.ts";
@@ -231,17 +244,20 @@ export class RunDirectory {
 }
 
 /**
- * Moves a complete run to `target` on the same disk, where it may replace an earlier run.
+ * Saves a complete run also at `target`, which may be an earlier run. The files are hard links where the file system has them; a
+ * file that is replaced in one directory is unchanged in the other.
  *
  * @throws InputError if the target is not a run
  */
-export async function moveRun(saved: string, target: string): Promise<void> {
+export async function linkRun(saved: string, target: string): Promise<void> {
   const directory = await claimRunDirectory(target);
   await directory.fill(async (temporary) => {
-    for (const name of await readdir(saved)) await rename(join(saved, name), join(temporary, name));
+    for (const name of await readdir(saved))
+      if ((runFiles as readonly string[]).includes(name)) await linkFile(join(saved, name), join(temporary, name));
   });
-  await rmdir(saved);
 }
+
+const linkFile = (from: string, to: string) => link(from, to).catch(() => copyFile(from, to));
 
 /** Removes empty folders from `path` up to `first`. */
 export async function removeEmpty(path: string, first: string): Promise<void> {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll } from "vitest";
 import { type SourceFolders, sourcesIn } from "../../lab/dashboard/sources.ts";
-import { moveRun } from "../../lab/output/run-directory.ts";
+import { linkRun } from "../../lab/output/run-directory.ts";
 import type { Job } from "../../viz/api.ts";
 import { type Dashboard, type DashboardOptions, serveDashboard } from "../../viz/server/serve.ts";
 import { fromBuild } from "../cli/program.ts";
@@ -29,7 +29,7 @@ export async function dashboardOver(
     port: 0,
     program: [process.execPath, ...fromBuild()],
     sources: () => sourcesIn({ traces, policies, models }),
-    keep: (saved, id) => moveRun(saved, join(folder, id)),
+    keep: (saved, id) => linkRun(saved, join(folder, id)),
     ...others,
   });
   open.push(dashboard);

@@ -29,7 +29,7 @@ function isAlive(pid: number): boolean {
   }
 }
 
-test("the runs of a comparison are moved to the others as each is complete, and equal those of the program", async () => {
+test("the runs of a comparison are saved beside the others as each is complete, and equal those of the program", async () => {
   const folder = newFolder();
   const runs = join(folder, "runs");
   const over = await dashboardOver(runs);
@@ -56,6 +56,11 @@ test("the runs of a comparison are moved to the others as each is complete, and 
   const lru = rows.find(({ eviction, blocks }) => eviction === "lru" && blocks === 200)!;
   const alone = await json(folder, ["replay", "example", "--limit", "300", "--blocks", "200", "--no-save"]);
   expect(lru.hitRatio).toEqual(alone.cache.hitRatio);
+  const fifo = rows.find(({ eviction, blocks }) => eviction === "fifo" && blocks === 200)!;
+  const { uncertainty } = JSON.parse(readFileSync(join(runs, fifo.id, "run.json"), "utf8"));
+  expect(uncertainty, "added at the end of the comparison").toMatchObject({
+    gainOverLru: { high: expect.any(Number) },
+  });
 
   const again = await over.start({ trace: "example", target: "cache", limit: 300, blocks: ["200"] });
   const { runs: same } = await over.until(again.id, isOver);

@@ -1,5 +1,5 @@
 import { type ChildProcess, spawn } from "node:child_process";
-import { readdir, rm } from "node:fs/promises";
+import { readdir, rm, stat } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join } from "node:path";
 import { makeFolder } from "../../core/make-folder.ts";
@@ -16,7 +16,7 @@ export interface JobsOptions {
   readonly folder: string;
   /** The current choices. */
   readonly sources: () => Promise<Sources>;
-  /** Moves a saved run from a staging folder to its place. */
+  /** Saves a run of a staging folder at its place. */
   readonly keep: (saved: string, id: string) => Promise<void>;
   /** Time between SIGINT and SIGKILL. */
   readonly killAfterMs?: number;
@@ -29,7 +29,8 @@ interface Entry {
   state: Job["state"];
   progress: number | null;
   lastOutput: string;
-  readonly runs: string[];
+  /** The saved runs, and the file of the report that each was saved with. */
+  readonly runs: Map<string, number>;
   child: ChildProcess | undefined;
   isCancelled: boolean;
 }
@@ -47,7 +48,7 @@ const staged = /^\.job-\d+\.(.+)\.(\d+)\.tmp$/;
 
 /**
  * Runs that the page has started: each is this program in a separate process, which saves to a hidden staging folder beside
- * the other runs. Complete runs are moved from there.
+ * the other runs. Complete runs are linked from there, again if the program adds to the report of a run.
  */
 export class Jobs {
   /** Called when `list` has changed. */
@@ -55,7 +56,7 @@ export class Jobs {
   readonly #options: JobsOptions;
   readonly #entries: Entry[] = [];
   readonly #running = new Set<Promise<void>>();
-  #moved: Promise<void> = Promise.resolve();
+  #collected: Promise<void> = Promise.resolve();
   #lastId = 0;
   #isClosed = false;
 
@@ -83,8 +84,8 @@ export class Jobs {
     if (this.#count("waiting") >= mostWaiting)
       throw new Refusal(429, `${mostWaiting} jobs are waiting, which is the limit`);
     const entry: Entry = {
-      ...{ id: ++this.#lastId, args: words, command, state: "waiting", progress: null, lastOutput: "", runs: [] },
-      ...{ child: undefined, isCancelled: false },
+      ...{ id: ++this.#lastId, args: words, command, state: "waiting", progress: null, lastOutput: "" },
+      ...{ runs: new Map(), child: undefined, isCancelled: false },
     };
     this.#entries.push(entry);
     this.#dropOldest();
@@ -223,18 +224,20 @@ export class Jobs {
     });
   }
 
-  /** Moves complete runs to their place, one at a time: two jobs may have produced the same run. */
+  /** Saves new complete runs at their place, one at a time: two jobs may have produced the same run. */
   #collect(saved: string, entry: Entry): Promise<void> {
-    const moved = this.#moved.then(() => this.#move(saved, entry));
-    this.#moved = moved.catch(() => {});
-    return moved;
+    const collected = this.#collected.then(() => this.#keepNew(saved, entry));
+    this.#collected = collected.catch(() => {});
+    return collected;
   }
 
-  async #move(saved: string, entry: Entry): Promise<void> {
+  async #keepNew(saved: string, entry: Entry): Promise<void> {
     const names = await readdir(saved).catch(() => []);
-    for (const id of names.filter((name) => isChildName(name) && !entry.runs.includes(name))) {
+    for (const id of names.filter(isChildName)) {
+      const { ino } = await stat(join(saved, id, "run.json"));
+      if (entry.runs.get(id) === ino) continue;
       await this.#options.keep(join(saved, id), id);
-      entry.runs.push(id);
+      entry.runs.set(id, ino);
       this.onChange();
     }
   }
@@ -243,7 +246,7 @@ export class Jobs {
 const isOver = ({ state }: Entry) => state !== "waiting" && state !== "running";
 
 const shown = ({ id, command, state, progress, lastOutput, runs, child }: Entry): Job => ({
-  ...{ id, command, state, progress, lastOutput, runs: [...runs], pid: child?.pid ?? null },
+  ...{ id, command, state, progress, lastOutput, runs: [...runs.keys()], pid: child?.pid ?? null },
 });
 
 const lastLine = (text: string) => (text.trimEnd().split("\n").at(-1) ?? "").trim().slice(0, maxOutputLength);
