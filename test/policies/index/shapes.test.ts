@@ -15,17 +15,18 @@ function traceOf(prompts: readonly (readonly number[])[]) {
 
 const from = <T>(length: number, value: (i: number) => T): T[] => Array.from({ length }, (_, i) => value(i));
 
+const path = from(n, (i) => i);
+const branches = from(20, (k) => [...path.slice(0, 5000 * (k + 1) - 1), n + k]);
+const other = from(n, (i) => 2 * n + i);
+const branched = traceOf([path, ...branches, path, other, other]);
+
 describe.each(
   indexRegistry.all.filter((index) => !index.storesNothing && index.unit === undefined).map((index) => index.name),
 )("%s", (index) => {
   test.each(evictionRegistry.all.filter((policy) => !policy.offline).map((policy) => policy.name))(
     "with %s: a path of 100,000 blocks is inserted, branched, matched and evicted",
     (policy) => {
-      const path = from(n, (i) => i);
-      const branches = from(20, (k) => [...path.slice(0, 5000 * (k + 1) - 1), n + k]);
-      const other = from(n, (i) => 2 * n + i);
-      const trace = traceOf([path, ...branches, path, other, other]);
-      const { requests, report } = replayed(trace, { index, policy, blockTokens: 1, blocks: n + 20 });
+      const { requests, report } = replayed(branched, { index, policy, blockTokens: 1, blocks: n + 20 });
       // A policy that refuses blocks does not store `other` at its first request.
       const last = (report.refusedBlocks ?? 0) > 0 ? 0 : n;
       const shared = branches.map((branch) => branch.length - 1);
@@ -47,7 +48,6 @@ describe.each(
 });
 
 test("in a block trie with victims=any, evicting the first block of a path of 100,000 evicts all of them", () => {
-  const path = from(n, (i) => i);
   const rules = { victims: "any", "free-order": "forward" };
   const trace = traceOf([path, [2 * n], path]);
   const { requests, report } = replayed(trace, {
