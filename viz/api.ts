@@ -59,8 +59,11 @@ export interface RunRow {
   readonly lookupTokens: number;
   /** Size of the keys and values of a token; only for runs of a model. */
   readonly kvBytesPerToken?: number;
-  /** Refused requests, if there are any. */
+  /** Missed tokens by reason, by the names of the report; reasons without tokens are left out. */
+  readonly missTokens?: Readonly<Record<string, number>>;
+  /** Refused requests, if there are any, and in runs with a clock their number by reason. */
   readonly refused?: number;
+  readonly refusals?: Readonly<Record<string, number>>;
   /** Only for runs with a clock, as all below. */
   readonly requestsPerS?: number;
   readonly outputTokensPerS?: number;
@@ -70,11 +73,15 @@ export interface RunRow {
   readonly tpotMsP50?: number;
   readonly tpotMsP99?: number;
   readonly latencyMsP50?: number;
+  readonly queueMsP50?: number;
+  readonly queueMsP99?: number;
   /** Requests per second that meet the SLO, and their share of all requests; only with an SLO. */
   readonly goodputRequestsPerS?: number;
   readonly sloAttained?: number;
   /** Mean over replicas of the share of time with a batch. */
   readonly utilisation?: number;
+  /** Requests of the busiest replica ÷ mean; only with several replicas. */
+  readonly imbalance?: number;
   /** What limits the throughput: `load`, if all requests are served as they arrive. */
   readonly limitedBy?: string;
   /** Settings of the report by name: rules, seed, model, GPU, rate, router and so on. */

@@ -36,6 +36,8 @@ export interface RequestResults {
   readonly inputTokens: Uint32Array;
   readonly outputTokens: Uint32Array;
   readonly promptBlocks: Uint32Array;
+  /** Ids of sessions; 0: none. */
+  readonly session: Uint32Array;
   readonly hitBlocks: Uint32Array;
   readonly hitTokens: Uint32Array;
   readonly refused: Uint8Array;
@@ -221,6 +223,7 @@ function newResults(trace: Trace, blocks: BlockColumns): RequestResults {
     inputTokens: trace.inputTokens,
     outputTokens: trace.outputTokens,
     promptBlocks: blocks.promptBlocks,
+    session: trace.optional.session ?? new Uint32Array(n),
     hitBlocks: new Uint32Array(n),
     hitTokens: new Uint32Array(n),
     refused: new Uint8Array(n),

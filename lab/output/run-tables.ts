@@ -71,6 +71,7 @@ export class RunTables {
       int32("inputTokens", of(results.inputTokens)),
       int32("outputTokens", of(results.outputTokens)),
       int32("promptBlocks", of(results.promptBlocks)),
+      int32("session", of(results.session)),
       int32("hitBlocks", of(results.hitBlocks)),
       int32("hitTokens", of(results.hitTokens)),
       boolean("refused", (row) => refused[row] === 1),

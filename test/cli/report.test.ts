@@ -237,6 +237,7 @@ describe("a run's directory", () => {
       inputTokens,
       outputTokens: 10,
       promptBlocks,
+      session: 0,
       hitBlocks,
       hitTokens,
       refused,

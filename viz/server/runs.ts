@@ -42,16 +42,30 @@ const listed = z.looseObject({
     hitTokens: z.number().default(0),
     lookupTokens: z.number().default(0),
     refusedRequests: z.int().nonnegative().optional(),
+    missTokens: byDefinition(z.number()).optional(),
   }),
   uncertainty: z.looseObject({ metric: name, gainOverLru: interval, behindBest: interval }).optional(),
   simulation: z.looseObject({ kvBytesPerToken: z.number().nullish() }).nullish(),
   engine: z.looseObject({ kvBytesPerToken: z.number().nullish() }).nullish(),
   offlineBound: z.looseObject({ gapClosed: byDefinition(z.number().nullable()) }).optional(),
-  latency: z.looseObject({ ttftMs: distribution, tpotMs: distribution.optional(), e2eMs: distribution }).nullable(),
+  latency: z
+    .looseObject({
+      ttftMs: distribution,
+      tpotMs: distribution.optional(),
+      e2eMs: distribution,
+      queueMs: distribution.optional(),
+    })
+    .nullable(),
   throughput: z.looseObject({ requestsPerS: z.number(), outputTokensPerS: z.number().optional() }).nullable(),
   load: z.looseObject({ offeredRequestsPerS: z.number().nullish(), limitedBy: name.nullish() }).nullish(),
   slo: z.looseObject({ attained: z.number().nullish(), goodputRequestsPerS: z.number().nullish() }).nullish(),
-  cluster: z.looseObject({ replicas: z.array(z.looseObject({ utilisation: z.number().nullish() })) }).nullish(),
+  cluster: z
+    .looseObject({
+      replicas: z.array(z.looseObject({ utilisation: z.number().nullish() })),
+      imbalance: z.number().nullish(),
+    })
+    .nullish(),
+  refusals: byDefinition(z.number()).optional(),
   interrupted: z.looseObject({}).optional(),
   command: z.string().max(100_000).default(""),
 });
@@ -246,7 +260,9 @@ function rowOf(id: string, report: Listed, savedAtMs: number): RunRow {
     capacityTokens: blocks === null ? null : blocks * blockTokens,
     hitRatio: Object.fromEntries(ratios),
     ...(offlineBound && { gapClosed: offlineBound.gapClosed }),
+    ...(cache.missTokens && { missTokens: aboveZero(cache.missTokens) }),
     ...(cache.refusedRequests && { refused: cache.refusedRequests }),
+    ...(cache.refusedRequests && report.refusals && { refusals: report.refusals }),
     ...(uncertainty && {
       uncertainty: {
         metric: uncertainty.metric,
@@ -262,6 +278,9 @@ function rowOf(id: string, report: Listed, savedAtMs: number): RunRow {
   };
 }
 
+const aboveZero = (counts: Readonly<Record<string, number>>) =>
+  Object.fromEntries(Object.entries(counts).filter(([, count]) => count > 0));
+
 /** Latencies, throughput and load of a run with a clock. */
 function timesOf({ latency, throughput, load, slo, cluster }: Listed): Partial<RunRow> {
   const busy = (cluster?.replicas ?? []).flatMap(({ utilisation }) => utilisation ?? []);
@@ -271,8 +290,10 @@ function timesOf({ latency, throughput, load, slo, cluster }: Listed): Partial<R
     ...{ ttftMsP50: latency?.ttftMs?.p50, ttftMsP99: latency?.ttftMs?.p99 },
     ...{ tpotMsP50: latency?.tpotMs?.p50, tpotMsP99: latency?.tpotMs?.p99 },
     latencyMsP50: latency?.e2eMs?.p50,
+    ...{ queueMsP50: latency?.queueMs?.p50, queueMsP99: latency?.queueMs?.p99 },
     ...{ goodputRequestsPerS: slo?.goodputRequestsPerS, sloAttained: slo?.attained },
     utilisation: busy.length > 0 ? busy.reduce((sum, each) => sum + each, 0) / busy.length : undefined,
+    imbalance: busy.length > 1 ? cluster?.imbalance : undefined,
     limitedBy: load?.limitedBy,
   };
   return Object.fromEntries(Object.entries(values).filter(([, value]) => value !== undefined && value !== null));
