@@ -80,6 +80,7 @@ try {
     program: [],
     sources: none,
     keep: none,
+    deleteRun: none,
   });
   const { num_rows } = await parquetMetadataAsync(await asyncBufferFromFile(join(runs, "run-0/events.parquet")));
   console.log(`${runCount} runs of 10,000 requests and ${num_rows} events each`);

@@ -5,7 +5,7 @@ import { join, resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
 import { checkFolder, checkPolicies, sourcesIn } from "../lab/dashboard/sources.ts";
-import { linkRun } from "../lab/output/run-directory.ts";
+import { deleteRun, linkRun } from "../lab/output/run-directory.ts";
 import { runsFolder } from "../lab/output/save.ts";
 import type { Dashboard } from "../viz/server/serve.ts";
 import { path, wholeNumber } from "./input/options.ts";
@@ -64,6 +64,7 @@ async function dashboard(runs: string, options: DashboardOptions): Promise<void>
     program: [process.execPath, ...process.execArgv, resolve(process.argv[1])],
     sources: () => sourcesIn(options),
     keep: (saved: string, id: string) => linkRun(saved, join(folder, id)),
+    deleteRun: (id: string) => deleteRun(join(folder, id)),
   });
   print(`${served.url}  shows the runs in ${runs}; Ctrl-C ends it\n`);
   if (options.open) openBrowser(served.url);

@@ -88,6 +88,31 @@ export interface RunRow {
   readonly settings: Readonly<Record<string, Setting>>;
   /** The run was interrupted. */
   readonly interrupted?: true;
+  readonly notes?: RunNotes;
+}
+
+/** What users have noted about a run; another dashboard over the folder shows the same. */
+export interface RunNotes {
+  readonly name?: string;
+  readonly tags?: readonly string[];
+  readonly text?: string;
+  /** Not in the list, in Compare and in Answer, unless it is asked for. */
+  readonly hidden?: true;
+  /** The run that others of its workload are compared with by default. */
+  readonly baseline?: true;
+}
+
+/**
+ * PATCH /api/runs/:id → RunNotes: changes the given fields; "", [] and false remove one. `baseline` is removed from other runs of
+ * the same trace, number of requests and target. DELETE /api/runs/:id → 204: deletes the run's folder; 409 if a process is
+ * writing it, or it has files that are not those of a run.
+ */
+export interface RunNotesChange {
+  readonly name?: string;
+  readonly tags?: readonly string[];
+  readonly text?: string;
+  readonly hidden?: boolean;
+  readonly baseline?: boolean;
 }
 
 /** A folder without a complete run. */

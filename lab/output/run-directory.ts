@@ -46,8 +46,8 @@ export async function claimRunDirectory(path: string): Promise<RunDirectory> {
   return new RunDirectory(path, target);
 }
 
-/** Names of other entries in a folder of runs: temporary directories of other processes, and the folder of live runs. */
-const unfinishedName = /^\.(live|.+\.\d+\.(tmp|old))$/;
+/** Names of other entries in a folder of runs: temporary directories of other processes, and the folders of live runs and notes. */
+const hiddenName = /^\.(live|notes|.+\.\d+\.(tmp|old))$/;
 
 /** @throws InputError unless runs can be saved below this path: it is free, empty, or contains only runs and curves. */
 export async function checkRunsFolder(path: string): Promise<void> {
@@ -55,7 +55,7 @@ export async function checkRunsFolder(path: string): Promise<void> {
   if (target === process.cwd()) throw new InputError(`${path}: is the current directory, expected one of its own`);
   await checkWritable(path, path);
   for (const name of await readdir(target).catch(() => [])) {
-    if (unfinishedName.test(name)) continue;
+    if (hiddenName.test(name)) continue;
     const { what } = await inspect(join(target, name));
     if (what !== "run" && !(await hasDocument(join(target, name, "curves.json"), "curve/1")))
       throw new InputError(
@@ -258,6 +258,22 @@ export async function linkRun(saved: string, target: string): Promise<void> {
 }
 
 const linkFile = (from: string, to: string) => link(from, to).catch(() => copyFile(from, to));
+
+/**
+ * Deletes a run's directory. It is first renamed to a hidden name, so that it disappears at once.
+ *
+ * @throws InputError if it is a link, not a run, or has other files in it
+ */
+export async function deleteRun(path: string): Promise<void> {
+  const found = await lstat(path).catch(() => undefined);
+  if (!found?.isDirectory()) throw new InputError(`${basename(path)}: is not a folder, so it is not deleted`);
+  const inspected = await inspect(path);
+  if (inspected.what !== "run")
+    throw new InputError(`${basename(path)}: is not a run of kvlab, or has other files in it, so it is not deleted`);
+  const hidden = `${temporaryBeside(path)}.tmp`;
+  await rename(path, hidden);
+  await rm(hidden, { recursive: true, force: true });
+}
 
 /** Removes empty folders from `path` up to `first`. */
 export async function removeEmpty(path: string, first: string): Promise<void> {

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll } from "vitest";
 import { type SourceFolders, sourcesIn } from "../../lab/dashboard/sources.ts";
-import { linkRun } from "../../lab/output/run-directory.ts";
+import { deleteRun, linkRun } from "../../lab/output/run-directory.ts";
 import type { Job } from "../../viz/api.ts";
 import { type Dashboard, type DashboardOptions, serveDashboard } from "../../viz/server/serve.ts";
 import { fromBuild } from "../cli/program.ts";
@@ -30,6 +30,7 @@ export async function dashboardOver(
     program: [process.execPath, ...fromBuild()],
     sources: () => sourcesIn({ traces, policies, models }),
     keep: (saved, id) => linkRun(saved, join(folder, id)),
+    deleteRun: (id) => deleteRun(join(folder, id)),
     ...others,
   });
   open.push(dashboard);
@@ -77,6 +78,13 @@ export class Client {
     const text = typeof body === "string" ? body : JSON.stringify(body);
     const all = { "content-type": "application/json", "content-length": `${Buffer.byteLength(text)}`, ...headers };
     return this.request(path, { method: "POST", headers: all, body: text });
+  }
+
+  /** Changes the notes of a run. */
+  patch(id: string, body: unknown, headers: Record<string, string> = {}): Promise<Response> {
+    const text = typeof body === "string" ? body : JSON.stringify(body);
+    const all = { "content-type": "application/json", "content-length": `${Buffer.byteLength(text)}`, ...headers };
+    return this.request(`/api/runs/${id}`, { method: "PATCH", headers: all, body: text });
   }
 
   async start(body: unknown): Promise<Job> {

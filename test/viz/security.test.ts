@@ -293,7 +293,7 @@ test("other addresses and methods are refused", async () => {
     ["GET", "/api"],
     ["GET", "/api/nothing"],
     ["PUT", "/api/runs/one"],
-    ["DELETE", "/api/runs/one"],
+    ["DELETE", "/api/runs"],
     ["POST", "/api/runs"],
     ["DELETE", "/api/jobs/7"],
   ])

@@ -1,11 +1,13 @@
 import express, { type Express, type NextFunction, type Request, type Response } from "express";
 import { z } from "zod";
+import { onlyJson } from "./body.ts";
 import { curvesDetail, listCurves } from "./curves.ts";
 import type { Events } from "./events.ts";
 import { guard, headers } from "./guard.ts";
 import type { Sources } from "./job-words.ts";
 import type { Jobs } from "./jobs.ts";
 import type { LiveRuns } from "./live.ts";
+import { manageRoutes } from "./manage.ts";
 import { between, queryOf, wholeNumber } from "./query.ts";
 import { Refusal } from "./refusal.ts";
 import { pairsOf, Requests } from "./requests.ts";
@@ -29,6 +31,8 @@ export interface AppParts {
   readonly live: LiveRuns;
   readonly events: Events;
   readonly sources: () => Promise<Sources>;
+  /** Deletes the folder of a run. @throws InputError if it is not one */
+  readonly deleteRun: (id: string) => Promise<void>;
 }
 
 const seriesQuery = z.strictObject({
@@ -45,7 +49,8 @@ const pairsQuery = z.strictObject({
 });
 
 /** The API of viz/api.ts, and the page. */
-export function dashboardApp({ page, runs, tables, jobs, live, events, sources }: AppParts): Express {
+export function dashboardApp(parts: AppParts): Express {
+  const { page, runs, tables, jobs, live, events, sources } = parts;
   const app = express();
   app.disable("x-powered-by").disable("etag").enable("case sensitive routing").set("query parser", "simple");
   app.use(headers, guard);
@@ -101,6 +106,7 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
     checkSameTrace(left, right);
     response.json(pairsOf(await requestsOf(a), await requestsOf(b), metric, points));
   });
+  app.use("/api", manageRoutes(parts));
   app.use("/api", travelRoutes(runs, live));
   app.get("/api/choices", async (_request, response) => {
     response.json((await sources()).choices);
@@ -156,12 +162,6 @@ export function dashboardApp({ page, runs, tables, jobs, live, events, sources }
   });
   app.use(respondToError);
   return app;
-}
-
-/** @throws Refusal if the content type is anything else. */
-function onlyJson(request: Request, _response: Response, next: NextFunction): void {
-  if (!request.is("application/json")) throw new Refusal(415, "the content type is not application/json");
-  next();
 }
 
 /** Responds to any error with one line of JSON. Express recognises an error handler by its four parameters. */

@@ -1,9 +1,10 @@
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
 import { basename } from "node:path";
 import { z } from "zod";
-import type { BrokenRun, ListedRun, RunDetail, RunList, RunRow } from "../api.ts";
+import type { BrokenRun, ListedRun, RunDetail, RunList, RunNotes, RunNotesChange, RunRow } from "../api.ts";
 import { childOf, type Inside, isChildName } from "./inside.ts";
 import { targetName } from "./live-format.ts";
+import { Notes } from "./notes.ts";
 import { Refusal } from "./refusal.ts";
 import { SettingNumbers, settingsOf } from "./settings.ts";
 
@@ -75,20 +76,42 @@ const mostReportBytes = 16 * 2 ** 20;
 /** Limit of a report's nesting, far above that of any real one; a deeper one could not be serialised. */
 const deepest = 64;
 
+/** A row with the version of its report and the notes that it was made of. `read`: the row without notes. */
+interface KnownRow {
+  readonly version: string;
+  readonly notes: RunNotes | undefined;
+  readonly read: RunRow | BrokenRun;
+  readonly row: RunRow | BrokenRun;
+}
+
+const withNotes = (row: RunRow, notes: RunNotes | undefined): RunRow => (notes === undefined ? row : { ...row, notes });
+
+/** Rows of readable runs are kept while they do not change. */
+const areSame = (rows: readonly (RunRow | BrokenRun)[], others: readonly (RunRow | BrokenRun)[]) =>
+  rows.length === others.length &&
+  rows.every((row, i) => {
+    const other = others[i];
+    return (
+      row === other || ("problem" in row && "problem" in other && row.id === other.id && row.problem === other.problem)
+    );
+  });
+
 /** Number of folders that are read concurrently. */
 const atOnce = 32;
 
 /** The folder of saved runs. Hidden folders are being written; a folder without a complete run is listed as broken. */
 export class Runs {
   readonly folder: string;
-  readonly #rows = new Map<string, { readonly version: string; readonly row: RunRow | BrokenRun }>();
+  readonly notes: Notes;
+  readonly #rows = new Map<string, KnownRow>();
   readonly #settings = new SettingNumbers();
   readonly #listedRows = new WeakMap<RunRow, ListedRun>();
-  #listed: string | undefined;
+  #listed: readonly (RunRow | BrokenRun)[] | undefined;
   #changes = 0;
 
   constructor(folder: string) {
     this.folder = folder;
+    this.notes = new Notes(folder);
   }
 
   /** The response to GET /api/runs. */
@@ -108,24 +131,23 @@ export class Runs {
   }
 
   /** The newest first, broken ones last. */
-  async list(): Promise<(RunRow | BrokenRun)[]> {
+  async list(): Promise<readonly (RunRow | BrokenRun)[]> {
     const root = await this.#root();
     const ids = root === undefined ? [] : await foldersIn(root);
-    for (const id of this.#rows.keys()) if (!ids.includes(id)) this.#rows.delete(id);
+    await this.notes.refresh();
+    const present = new Set(ids);
+    for (const id of this.#rows.keys()) if (!present.has(id)) this.#rows.delete(id);
     const rows: (RunRow | BrokenRun)[] = [];
     for (let at = 0; at < ids.length; at += atOnce)
       for (const row of await Promise.all(ids.slice(at, at + atOnce).map((id) => this.#row(root!, id))))
         if (row !== undefined) rows.push(row);
     rows.sort(newestFirst);
-    const listed = rows
-      .map((row) => ("problem" in row ? `${row.id}!${row.problem}` : `${row.id} ${row.savedAtMs}`))
-      .join("\n");
-    if (this.#listed !== undefined && listed !== this.#listed) this.#changes++;
-    this.#listed = listed;
+    if (this.#listed !== undefined && !areSame(rows, this.#listed)) this.#changes++;
+    this.#listed = rows;
     return rows;
   }
 
-  /** Number of times that the list has changed: a run was added, removed or replaced. */
+  /** Number of times that the list has changed: a run was added, removed, replaced, or its notes were changed. */
   get changes(): number {
     return this.#changes;
   }
@@ -139,10 +161,30 @@ export class Runs {
       const report = await readReport(found);
       const { command, ...saved } = report;
       const files = (await readdir(folder.path)).filter((name) => isChildName(name)).sort();
-      return { row: rowOf(id, report, found.mtimeMs), report: saved, command, files };
+      await this.notes.refresh();
+      return { row: withNotes(rowOf(id, report, found.mtimeMs), this.notes.of(id)), report: saved, command, files };
     } catch (error) {
       throw new Refusal(422, `run ${shown(id)}: ${oneLine(error)}`);
     }
+  }
+
+  /** Changes the notes of a run. @throws Refusal if there is no such run, or they cannot be written */
+  async annotate(id: string, change: RunNotesChange): Promise<RunNotes> {
+    const changed = await this.row(id);
+    await this.notes.change(id, change);
+    if (change.baseline)
+      for (const row of await this.list())
+        if (!("problem" in row) && row.id !== id && row.notes?.baseline && areOfOneWorkload(row, changed))
+          await this.notes.change(row.id, { baseline: false });
+    return this.notes.of(id) ?? {};
+  }
+
+  /** The row of a run. @throws Refusal if there is no such run or it cannot be read */
+  async row(id: string): Promise<RunRow> {
+    await this.#whole(id);
+    const row = await this.#row((await this.#root())!, id);
+    if (!row || "problem" in row) throw new Refusal(422, `run ${shown(id)} cannot be read`);
+    return row;
   }
 
   /** A file of a run; undefined if the run has none of this name. @throws Refusal if there is no such run */
@@ -165,7 +207,7 @@ export class Runs {
   /** Changes when the list may have changed; cheap to compute. */
   async stamp(): Promise<string> {
     const found = await stat(this.folder, { bigint: true }).catch(() => undefined);
-    return found ? `${found.ino} ${found.mtimeNs}` : "";
+    return found ? `${found.ino} ${found.mtimeNs} ${await this.notes.stamp()}` : "";
   }
 
   async #whole(id: string): Promise<Inside> {
@@ -186,9 +228,11 @@ export class Runs {
       return { id, problem: "has no run.json" };
     }
     const known = this.#rows.get(id);
-    if (known?.version === found.version) return known.row;
-    const row = await readRow(id, found);
-    this.#rows.set(id, { version: found.version, row });
+    const notes = this.notes.of(id);
+    if (known?.version === found.version && known.notes === notes) return known.row;
+    const read = known?.version === found.version ? known.read : await readRow(id, found);
+    const row = "problem" in read ? read : withNotes(read, notes);
+    this.#rows.set(id, { version: found.version, read, notes, row });
     return row;
   }
 
@@ -303,6 +347,9 @@ function timesOf({ latency, throughput, load, slo, cluster }: Listed): Partial<R
 export function checkSameTrace(a: RunRow, b: RunRow): void {
   if (a.trace !== b.trace) throw new Refusal(409, `the runs are of different traces: ${a.trace} and ${b.trace}`);
 }
+
+const areOfOneWorkload = (a: RunRow, b: RunRow) =>
+  a.trace === b.trace && a.requests === b.requests && a.target === b.target;
 
 /** Short name of the trace, from its first file. */
 export function traceName([first, ...others]: readonly string[]): string {

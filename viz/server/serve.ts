@@ -12,6 +12,8 @@ export interface DashboardOptions extends JobsOptions {
   readonly page: Page;
   /** 0: any free port. */
   readonly port: number;
+  /** Deletes the folder of a run. @throws InputError if it is not one */
+  readonly deleteRun: (id: string) => Promise<void>;
 }
 
 export interface Dashboard {
@@ -30,8 +32,10 @@ export async function serveDashboard(options: DashboardOptions): Promise<Dashboa
   const live = new LiveRuns(options.folder);
   const events = new Events({ runs: () => null, jobs: () => jobs.list(), live: () => live.rows });
   jobs.onChange = () => events.changed("jobs");
-  const { page, sources } = options;
-  const server = createServer(dashboardApp({ page, runs, tables: new Tables(), jobs, live, events, sources }));
+  const { page, sources, deleteRun } = options;
+  const server = createServer(
+    dashboardApp({ page, runs, tables: new Tables(), jobs, live, events, sources, deleteRun }),
+  );
   server.maxConnections = 256;
   await new Promise<void>((resolve, reject) => {
     server.once("error", reject);
