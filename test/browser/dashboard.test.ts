@@ -170,7 +170,7 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
   test("the curves of hit ratio by cache size have the values of the reports, for each definition", async () => {
     const page = await visit(`${url}#/runs`);
     await page.getByLabel("Search").fill("hash-table cache");
-    await page.getByRole("button", { name: "Select shown" }).click();
+    await page.getByRole("button", { name: "Select all" }).click();
     const ids = await listed(page);
     await page.getByRole("link", { name: "Compare 10" }).click();
     const figure = page.locator("figure", { hasText: "Hit ratio by cache size" });
@@ -443,7 +443,7 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     expect(await jobs.getByRole("button", { name: "Cancel job" }).count()).toBe(0);
   });
 
-  test("of more than 1000 runs the first 1000 are listed, and the search covers all", async () => {
+  test("of many runs the first are on the page, scrolling adds more, and search, selection and CSV cover all", async () => {
     const many = join(folder, "many");
     const report = readFileSync(join(runs, "vllm/run.json"));
     for (let i = 0; i < 1200; i++) {
@@ -452,8 +452,22 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     }
     const { dashboard } = await dashboardOver(many, { page: await bundlePage() });
     const page = await visit(`${dashboard.url}#/runs?sort=-id`);
-    await page.getByText("The first 1000 of 1200 rows").waitFor();
-    expect(await page.locator("tbody tr").count()).toBe(1000);
+    await page.getByText("100 of 1200 rows").waitFor();
+    expect(await page.locator("tbody tr").count()).toBe(100);
+    await page.evaluate("document.querySelector('.scroll').scrollTo(0, 1e6)");
+    await expect.poll(() => page.locator("tbody tr").count()).toBe(200);
+    await page.getByRole("button", { name: "Show more" }).click();
+    await expect.poll(() => page.locator("tbody tr").count()).toBeGreaterThanOrEqual(300);
+    expect((await listed(page)).slice(0, 300)).toEqual(Array.from({ length: 300 }, (_, i) => `run-${1199 - i}`));
+    await page.getByRole("button", { name: "Select all" }).click();
+    await page.getByRole("link", { name: "Compare 1200" }).waitFor();
+    const save = page.getByRole("button", { name: "Runs: save as CSV" });
+    const [file] = await Promise.all([page.waitForEvent("download"), save.click()]);
+    expect(
+      readFileSync(await file.path(), "utf8")
+        .trim()
+        .split("\n"),
+    ).toHaveLength(1201);
     await page.getByLabel("Search").fill("run-7");
     await expect.poll(() => listed(page)).toHaveLength(111);
   });

@@ -44,7 +44,7 @@ export function requestPairsFigure({ params, signal }: ViewContext): ComparisonF
       );
       const table = differencesTable(pairs, pair);
       tableHost.replaceChildren(
-        h("div", { class: "cardhead" }, h("h3", {}, "Requests that differ most"), table.csvButton()),
+        h("div", { class: "cardhead" }, h("h3", {}, "Requests that differ most"), table.saveButtons()),
         table.element,
       );
       draw();

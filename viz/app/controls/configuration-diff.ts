@@ -52,7 +52,7 @@ export function configurationDiff(a: RunRow, b: RunRow): HTMLElement {
   return h(
     "section",
     { class: "card" },
-    h("div", { class: "cardhead" }, h("h2", {}, "Settings that differ"), table.csvButton()),
+    h("div", { class: "cardhead" }, h("h2", {}, "Settings that differ"), table.saveButtons()),
     none,
     table.element,
   );

@@ -48,7 +48,8 @@ export function differencesTable(first: Comparison, { params }: ViewContext, met
   const resolveBase = () => {
     const { rows, labels } = comparison;
     const choices = choicesOf();
-    base = choices.find(({ value }) => value === requestedBase)?.value ?? choices[0].value;
+    const isChoice = (wanted: string | null) => choices.some(({ value }) => value === wanted);
+    base = [requestedBase, ...pinnedBases(comparison)].find(isChoice) ?? choices[0].value;
     const single = rows.find(({ id }) => id === base);
     const isBase = ({ id }: RunRow) => `${labelPrefix}${labels.get(id)}` === base;
     const same = new Map(rows.filter(isBase).map((row) => [sizeKey(row), row]));
@@ -141,10 +142,14 @@ export function differencesTable(first: Comparison, { params }: ViewContext, met
     { class: "cardhead" },
     h("h2", {}, "Differences"),
     h("div", { class: "tools" }, list),
-    table.csvButton(),
+    table.saveButtons(),
   );
   return { element: h("section", { class: "card" }, head, table.element), show };
 }
+
+/** The baseline that is pinned: its policy at each cache size, if it was run at several, or the run. */
+const pinnedBases = ({ rows, labels }: Comparison): string[] =>
+  rows.filter(({ notes }) => notes?.baseline).flatMap(({ id }) => [`${labelPrefix}${labels.get(id)}`, id]);
 
 /** The share of the gap between lru and the proven bound that the policy closes, if a run has it. */
 const gapColumn = ({ rows }: Comparison, metricOf: () => string): Column<RunRow>[] =>

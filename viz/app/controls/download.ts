@@ -1,3 +1,4 @@
+import { csvText, latexText, markdownText, type TableText } from "../data/table-text.ts";
 import { h } from "./dom.ts";
 
 /** Saves a file that the page has generated. */
@@ -14,18 +15,20 @@ export const fileName = (title: string, extension: string): string =>
     .replace(/[^a-z0-9]+/g, "-")
     .replace(/^-|-$/g, "")}.${extension}`;
 
-type Cell = string | number | null | undefined;
-
-export function downloadCsv(title: string, header: readonly string[], rows: readonly (readonly Cell[])[]): void {
-  const lines = [header, ...rows].map((row) => `${row.map(quoted).join(",")}\n`);
-  download(fileName(title, "csv"), new Blob(lines, { type: "text/csv" }));
+/** Saves a table as a file. */
+export function downloadTable(title: string, format: TableFormat, table: TableText): void {
+  const { extension, type, write } = formats[format];
+  download(fileName(title, extension), new Blob([write(table, title)], { type }));
 }
 
-/** A text that a spreadsheet would compute as a formula gets an apostrophe in front. */
-const quoted = (cell: Cell): string => {
-  const text = typeof cell === "string" && /^[=+\-@\t\r]/.test(cell) ? `'${cell}` : String(cell ?? "");
-  return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-};
+const formats = {
+  CSV: { extension: "csv", type: "text/csv", write: csvText },
+  Markdown: { extension: "md", type: "text/markdown", write: markdownText },
+  LaTeX: { extension: "tex", type: "application/x-tex", write: latexText },
+} as const;
+
+export type TableFormat = keyof typeof formats;
+export const tableFormats = Object.keys(formats) as readonly TableFormat[];
 
 export const downloadSvg = (title: string, svg: SVGSVGElement): void =>
   download(fileName(title, "svg"), new Blob([standalone(svg)], { type: "image/svg+xml" }));

@@ -64,7 +64,7 @@ function tablesOf(id: string, { valuable, wasted, tokenSeconds, wastedTokenSecon
       ...tables.map(({ title, rows, sort }) => {
         const table = new Table<PrefixRow>({ title, columns: columnsOf(id), sort });
         table.show(rows);
-        return h("div", {}, h("div", { class: "cardhead" }, h("h3", {}, title), table.csvButton()), table.element);
+        return h("div", {}, h("div", { class: "cardhead" }, h("h3", {}, title), table.saveButtons()), table.element);
       }),
     ),
   ];

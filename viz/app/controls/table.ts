@@ -1,5 +1,5 @@
 import { h } from "./dom.ts";
-import { downloadCsv } from "./download.ts";
+import { downloadTable, type TableFormat, tableFormats } from "./download.ts";
 
 export interface Column<Row> {
   readonly name: string;
@@ -15,6 +15,8 @@ export interface Column<Row> {
   readonly numeric?: boolean;
   /** Hidden on narrow screens. */
   readonly wide?: boolean;
+  /** Left out if no row has a value. */
+  readonly optional?: boolean;
 }
 
 export interface TableOptions<Row> {
@@ -29,14 +31,16 @@ export interface TableOptions<Row> {
   rowClass?(row: Row): string;
 }
 
-/** A table that is sorted by clicks on its headings and exported as CSV. */
+/** A table that is sorted by clicks on its headings and saved as CSV, Markdown and LaTeX. */
 export class Table<Row> {
   readonly element: HTMLElement;
   readonly #options: TableOptions<Row>;
   readonly #head = h("tr");
   readonly #body = h("tbody");
-  readonly #limitNote = h("p", { class: "hint", hidden: true });
+  readonly #more = h("p", { class: "hint", hidden: true });
   #rows: readonly Row[] = [];
+  /** Number of rows on the page. */
+  #drawn = rowsAtOnce;
   #sort: string;
 
   constructor(options: TableOptions<Row>) {
@@ -50,31 +54,43 @@ export class Table<Row> {
       h("thead", {}, this.#head),
       this.#body,
     );
-    this.element = h(
-      "div",
-      { class: "scroll", tabindex: 0, role: "region", "aria-label": title },
-      table,
-      this.#limitNote,
-    );
+    this.element = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": title }, table, this.#more);
+    this.element.addEventListener("scroll", () => {
+      const { scrollTop, clientHeight, scrollHeight } = this.element;
+      if (scrollTop + clientHeight > scrollHeight - nearEndPx) this.#drawMore();
+    });
   }
 
-  /** A button that exports all rows in the shown order. */
-  csvButton(): HTMLElement {
+  /** Buttons that save all rows in the shown order: CSV has the values, Markdown and LaTeX the texts. */
+  saveButtons(): HTMLElement {
     const { title } = this.#options;
-    const columns = this.#options.columns.filter(({ label }) => label !== "");
-    const click = () =>
-      downloadCsv(
-        title,
-        columns.map(({ label, csvLabel }) => csvLabel ?? label),
-        this.#sorted().map((row) => columns.map((column) => column.value(row))),
-      );
-    const label = `${title}: save as CSV`;
-    return h("div", { class: "exports" }, h("button", { type: "button", "aria-label": label, click }, "CSV"));
+    const save = (format: TableFormat) => () => {
+      const columns = this.#columns.filter(({ label }) => label !== "");
+      const rows = this.#sorted();
+      if (format === "CSV") {
+        const header = columns.map(({ label, csvLabel }) => csvLabel ?? label);
+        const values = rows.map((row) => columns.map((column) => column.value(row)));
+        return downloadTable(title, format, { header, rows: values, areNumbers: [] });
+      }
+      const areNumbers = columns.map((column) => this.#isNumeric(column));
+      const texts = rows.map((row) => columns.map((column, i) => textOf(column, row, areNumbers[i])));
+      downloadTable(title, format, { header: columns.map(({ label }) => label), rows: texts, areNumbers });
+    };
+    const buttons = tableFormats.map((format) =>
+      h("button", { type: "button", "aria-label": `${title}: save as ${format}`, click: save(format) }, format),
+    );
+    return h("div", { class: "exports" }, ...buttons);
   }
 
   show(rows: readonly Row[]): void {
     this.#rows = rows;
     this.#draw();
+  }
+
+  /** The columns that are shown. */
+  get #columns(): readonly Column<Row>[] {
+    const hasValue = (column: Column<Row>) => this.#rows.some((row) => (column.value(row) ?? undefined) !== undefined);
+    return this.#options.columns.filter((column) => !column.optional || hasValue(column));
   }
 
   #sorted(): readonly Row[] {
@@ -88,30 +104,24 @@ export class Table<Row> {
   #isNumeric = (column: Column<Row>) =>
     column.numeric ?? this.#rows.some((row) => typeof column.value(row) === "number");
 
+  /** The columns that are shown, each with whether its values are numbers. */
+  #numbered = () => this.#columns.map((column) => ({ ...column, numeric: this.#isNumeric(column) }));
+
   /** Unchanged elements are kept, with the focus and a pressed button. */
   #draw(): void {
-    const { columns, rowClass, key } = this.#options;
+    const { key } = this.#options;
     const focused = document.activeElement;
-    const numeric = columns.map((column) => this.#isNumeric(column));
+    const columns = this.#numbered();
     replaceCells(
       this.#head,
       columns.map((column) => this.#heading(column)),
     );
     const before = new Map([...this.#body.rows].map((row) => [row.dataset["key"], row]));
     const sorted = this.#sorted();
-    this.#limitNote.hidden = sorted.length <= maxRows;
-    this.#limitNote.textContent = `The first ${maxRows} of ${sorted.length} rows are shown; the CSV file has all.`;
-    const rows = sorted.slice(0, maxRows).map((row, at) => {
+    this.#noteMore(sorted.length);
+    const rows = sorted.slice(0, this.#drawn).map((row, at) => {
       const known = String(key?.(row) ?? at);
-      const shown = before.get(known) ?? h("tr", { "data-key": known });
-      shown.className = rowClass?.(row) ?? "";
-      replaceCells(
-        shown,
-        columns.map((column, i) =>
-          h("td", { class: classOf(column, numeric[i]) }, column.show?.(row) ?? String(column.value(row) ?? "–")),
-        ),
-      );
-      return shown;
+      return this.#fill(before.get(known) ?? h("tr", { "data-key": known }), row, columns);
     });
     const kept = new Set(rows);
     for (const row of before.values()) if (!kept.has(row)) row.remove();
@@ -122,9 +132,39 @@ export class Table<Row> {
       focused.focus();
   }
 
+  #fill(shown: HTMLTableRowElement, row: Row, columns: readonly Column<Row>[]): HTMLTableRowElement {
+    shown.className = this.#options.rowClass?.(row) ?? "";
+    const content = (column: Column<Row>) => column.show?.(row) ?? String(column.value(row) ?? "–");
+    replaceCells(
+      shown,
+      columns.map((column) => h("td", { class: classOf(column) }, content(column))),
+    );
+    return shown;
+  }
+
+  /** Adds rows to the page; those on it stay as they are. */
+  #drawMore(): void {
+    const sorted = this.#sorted();
+    const first = this.#body.rows.length;
+    if (first >= sorted.length) return;
+    const columns = this.#numbered();
+    this.#drawn = first + rowsAtOnce;
+    const added = sorted
+      .slice(first, this.#drawn)
+      .map((row, i) => this.#fill(h("tr", { "data-key": this.#options.key?.(row) ?? first + i }), row, columns));
+    this.#body.append(...added);
+    this.#noteMore(sorted.length);
+  }
+
+  /** States how many rows are not on the page yet. */
+  #noteMore(count: number): void {
+    this.#more.hidden = count <= this.#drawn;
+    const more = h("button", { type: "button", class: "small", click: () => this.#drawMore() }, "Show more");
+    this.#more.replaceChildren(`${this.#drawn} of ${count} rows; saved tables have all. `, more);
+  }
+
   #heading(column: Column<Row>): HTMLElement {
-    const { name, label } = column;
-    const numeric = this.#isNumeric(column);
+    const { name, label, numeric = false } = column;
     if (label === "") return h("td", {});
     const direction = this.#sort === name ? "ascending" : this.#sort === `-${name}` ? "descending" : "none";
     const click = () => {
@@ -134,12 +174,22 @@ export class Table<Row> {
       this.#draw();
     };
     const button = h("button", { type: "button", class: "sort", "data-name": name, click }, label);
-    return h("th", { scope: "col", class: classOf(column, numeric), "aria-sort": direction }, button);
+    return h("th", { scope: "col", class: classOf(column), "aria-sort": direction }, button);
   }
 }
 
-/** Rows on the page; layout is slow with more. */
-const maxRows = 1000;
+/** Rows that are added to the page at once: layout is slow with thousands. */
+const rowsAtOnce = 100;
+/** Distance from the end of the table at which more rows are added. */
+const nearEndPx = 800;
+
+/** The text of a cell: of a column of numbers with their units, of others the value. */
+function textOf<Row>(column: Column<Row>, row: Row, isNumber: boolean): string {
+  const value = column.value(row);
+  if (!isNumber || !column.show) return String(value ?? "–");
+  const shown = column.show(row);
+  return typeof shown === "string" ? shown : (shown.textContent ?? "");
+}
 
 /** Replaces the cells that differ; the focus moves from a replaced cell to its replacement. */
 function replaceCells(row: HTMLTableRowElement, cells: readonly HTMLElement[]): void {
@@ -158,15 +208,17 @@ function replaceCells(row: HTMLTableRowElement, cells: readonly HTMLElement[]): 
 /** Numbers are first sorted in descending order. */
 const firstOrder = (name: string, numeric: boolean) => (numeric ? `-${name}` : name);
 
-const classOf = ({ wide }: { readonly wide?: boolean }, numeric: boolean) =>
+const classOf = ({ wide, numeric }: { readonly wide?: boolean; readonly numeric?: boolean }) =>
   [numeric && "number", wide && "wide"].filter(Boolean).join(" ") || undefined;
 
 type Value = string | number | null | undefined;
+
+const naturally = new Intl.Collator(undefined, { numeric: true }).compare;
 
 /** Missing values are last in both directions. */
 function compare(a: Value, b: Value, sign: number): number {
   if (a === null || a === undefined) return b === null || b === undefined ? 0 : 1;
   if (b === null || b === undefined) return -1;
   if (typeof a === "number" && typeof b === "number") return sign * (a - b);
-  return sign * String(a).localeCompare(String(b), undefined, { numeric: true });
+  return sign * naturally(String(a), String(b));
 }

@@ -154,7 +154,7 @@ export const styleOf = ({ labels, styles }: Comparison, { id }: RunRow): SeriesS
 
 const namesByComparison = new WeakMap<Comparison, ReadonlyMap<string, string>>();
 
-/** A run's label, followed by its cache size, or else by its id, if several runs share the label. */
+/** The name that users gave to a run; or its label, followed by its cache size, or else by its id, if several runs share it. */
 export function nameOf(comparison: Comparison, id: string): string {
   const names = namesByComparison.get(comparison) ?? namesOf(comparison);
   namesByComparison.set(comparison, names);
@@ -162,11 +162,12 @@ export function nameOf(comparison: Comparison, id: string): string {
 }
 
 function namesOf({ rows, bounds, interrupted, labels }: Comparison): Map<string, string> {
-  return new Map(
-    [...rowsByLabel([...rows, ...bounds, ...interrupted], labels)].flatMap(([label, group]) => {
-      if (group.length === 1) return [[group[0].id, label] as const];
-      const differInSize = new Set(group.map(({ blocks }) => blocks)).size === group.length;
-      return group.map(({ id, blocks }) => [id, `${label} · ${differInSize ? `${blocks} blocks` : id}`] as const);
-    }),
-  );
+  const all = [...rows, ...bounds, ...interrupted];
+  const named = all.flatMap(({ id, notes }) => (notes?.name === undefined ? [] : [[id, notes.name] as const]));
+  const labelled = [...rowsByLabel(all, labels)].flatMap(([label, group]) => {
+    if (group.length === 1) return [[group[0].id, label] as const];
+    const differInSize = new Set(group.map(({ blocks }) => blocks)).size === group.length;
+    return group.map(({ id, blocks }) => [id, `${label} · ${differInSize ? `${blocks} blocks` : id}`] as const);
+  });
+  return new Map([...labelled, ...named]);
 }

@@ -12,6 +12,7 @@ import type {
   RequestsData,
   RunDetail,
   RunList,
+  RunNotesChange,
   RunRow,
   SeriesData,
 } from "../../api.ts";
@@ -50,6 +51,19 @@ const runPath = (id: string) => `api/runs/${encodeURIComponent(id)}`;
 
 export const getRun = (id: string, signal?: AbortSignal) => get<RunDetail>(runPath(id), signal);
 export const getRequests = (id: string, signal?: AbortSignal) => get<RequestsData>(`${runPath(id)}/requests`, signal);
+
+/** Changes the given fields of what is noted about a run. @throws Error with the server's message */
+export async function changeNotes(id: string, change: RunNotesChange): Promise<void> {
+  const headers = { "content-type": "application/json" };
+  const response = await request(runPath(id), { method: "PATCH", headers, body: JSON.stringify(change) });
+  if (!response.ok) throw new Error(await errorText(response));
+}
+
+/** Deletes the folder of a run. @throws Error with the server's message */
+export async function deleteRun(id: string): Promise<void> {
+  const response = await request(runPath(id), { method: "DELETE" });
+  if (!response.ok) throw new Error(await errorText(response));
+}
 
 export function getSeries(
   id: string,
@@ -99,6 +113,10 @@ export const getDifference = (a: string, b: string, signal?: AbortSignal) =>
   get<DifferenceData>(`api/difference?${new URLSearchParams({ a, b })}`, signal);
 
 export const isBroken = (row: object): row is BrokenRun => "problem" in row;
+
+/** Differs if a run was replaced or its notes were changed. */
+export const versionOf = ({ id, savedAtMs, notes }: RunRow): string =>
+  `${id} ${savedAtMs}${notes ? JSON.stringify(notes) : ""}`;
 
 /** The run with its settings by name, which are looked up when they are first read. */
 function withSettings(row: ListedRun, all: RunList["settings"]): RunRow {
@@ -171,6 +189,11 @@ export class ServerState {
   /** The runs without the broken ones. */
   get rows(): readonly RunRow[] {
     return this.runs.filter((row): row is RunRow => !isBroken(row));
+  }
+
+  /** The runs without the broken and the hidden ones. */
+  get shownRows(): readonly RunRow[] {
+    return this.rows.filter(({ notes }) => !notes?.hidden);
   }
 
   /** Calls `listener` when runs or jobs change, until `signal` is aborted. */

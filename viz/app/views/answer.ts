@@ -28,6 +28,7 @@ import {
 } from "../data/format.ts";
 import { haveOneSize } from "../data/line-breaks.ts";
 import { runLabels } from "../data/run-labels.ts";
+import { versionOf } from "../data/server.ts";
 import { linkTo, updateRoute } from "../route.ts";
 import type { View, ViewContext } from "../view.ts";
 
@@ -42,7 +43,7 @@ function showAnswer(context: ViewContext): void {
   const rebuildWith = redrawing(context, host);
   let version = "";
   const draw = () => {
-    const latest = server.rows.map(({ id, savedAtMs }) => `${id} ${savedAtMs}`).join("\n");
+    const latest = server.shownRows.map(versionOf).join("\n");
     if (latest === version && host.hasChildNodes()) return;
     version = latest;
     redraw();
@@ -53,7 +54,7 @@ function showAnswer(context: ViewContext): void {
 }
 
 function drawAnswer({ root, params, server, signal }: ViewContext, redraw: () => void): void {
-  const workloads = workloadsOf(server.rows);
+  const workloads = workloadsOf(server.shownRows);
   if (workloads.length === 0) {
     root.append(
       h(
@@ -68,7 +69,7 @@ function drawAnswer({ root, params, server, signal }: ViewContext, redraw: () =>
   }
   const requested = params.get("workload") ?? "";
   const workload = workloads.includes(requested) ? requested : workloads[0];
-  const rows = server.rows.filter((row) => workloadOf(row) === workload && !row.interrupted);
+  const rows = server.shownRows.filter((row) => workloadOf(row) === workload && !row.interrupted);
   const metric = params.get("metric") ?? rows.find(({ uncertainty }) => uncertainty)?.uncertainty?.metric ?? "token";
   const areTimed = rows.some(isTimed);
   const choose = (name: string) => (value: string) => {
@@ -208,7 +209,7 @@ function sizeCard(answers: readonly SizeAnswer[], metric: string, nameIn: (row: 
   return h(
     "section",
     { class: "card" },
-    h("div", { class: "cardhead" }, h("h2", {}, "The best policy at each cache size"), table.csvButton()),
+    h("div", { class: "cardhead" }, h("h2", {}, "The best policy at each cache size"), table.saveButtons()),
     table.element,
     h("p", { class: "note" }, notes.join(" ")),
   );
@@ -272,7 +273,7 @@ function rateCard(answers: readonly RateAnswer[]): HTMLElement {
   return h(
     "section",
     { class: "card" },
-    h("div", { class: "cardhead" }, h("h2", {}, "The best system at each rate"), table.csvButton()),
+    h("div", { class: "cardhead" }, h("h2", {}, "The best system at each rate"), table.saveButtons()),
     table.element,
     h("p", { class: "note" }, rule),
   );

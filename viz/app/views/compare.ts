@@ -11,6 +11,7 @@ import { workloadOf } from "../data/answer.ts";
 import { type Comparison, comparisonOf, isTimed } from "../data/comparison.ts";
 import { hitRatios } from "../data/format.ts";
 import { haveOneSize } from "../data/line-breaks.ts";
+import { versionOf as versionOfRow } from "../data/server.ts";
 import { idList, idsIn, linkTo, updateRoute } from "../route.ts";
 import type { View, ViewContext } from "../view.ts";
 
@@ -31,7 +32,7 @@ async function showCompare(context: ViewContext): Promise<void> {
   const requestedIds = requested();
   // The workload stays when runs of others are saved.
   const trace = params.get("trace") ?? undefined;
-  const workload = params.get("workload") ?? (server.rows[0] && workloadOf(server.rows[0]));
+  const workload = params.get("workload") ?? (server.shownRows[0] && workloadOf(server.shownRows[0]));
   const isChosen = requestedIds.length > 0 || trace !== undefined;
   if (!isChosen) updateRoute({ workload });
   const choice = isChosen ? { ids: requestedIds, trace } : { ids: [], workload };
@@ -78,14 +79,17 @@ interface Choice {
 
 function selectionOf(all: readonly RunRow[], choice: Choice): Selection {
   const { ids, trace, workload } = choice;
+  const requested = new Set(ids);
   const isSelected = (row: RunRow) =>
-    ids.length > 0 ? ids.includes(row.id) : trace === undefined ? workloadOf(row) === workload : row.trace === trace;
+    requested.size > 0
+      ? requested.has(row.id)
+      : !row.notes?.hidden && (trace === undefined ? workloadOf(row) === workload : row.trace === trace);
   return { rows: all.filter(isSelected), choice, all };
 }
 
 /** Differs if anything that is shown differs. */
 const versionOf = ({ rows, all }: Selection) =>
-  [...rows, undefined, ...all].map((row) => row && `${row.id} ${row.savedAtMs}`).join("\n");
+  [...rows, undefined, ...all].map((row) => row && versionOfRow(row)).join("\n");
 
 /** Comparisons with equal keys have the same figures. */
 const layoutKeyOf = (comparison: Comparison) =>

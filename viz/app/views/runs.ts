@@ -2,8 +2,10 @@ import type { BrokenRun, RunRow } from "../../api.ts";
 import { activeRunsCard } from "../controls/active-runs.ts";
 import { h } from "../controls/dom.ts";
 import { refusedBadge } from "../controls/refused-badge.ts";
+import { addTags, confirmDeletion, editButton, notesBadges, setHidden } from "../controls/run-notes.ts";
 import { type Column, Table } from "../controls/table.ts";
 import { approximate, dateText, integer, milliseconds, percent, policyOf } from "../data/format.ts";
+import { searchFor } from "../data/search.ts";
 import { isBroken } from "../data/server.ts";
 import { idList, idsIn, linkTo, updateRoute } from "../route.ts";
 import type { View, ViewContext } from "../view.ts";
@@ -24,10 +26,10 @@ function column(
     if (found === undefined) return "–";
     return typeof found === "number" ? show(found) : found;
   };
-  return { name, label, value, show: text, wide };
+  return { name, label, value, show: text, wide, optional: true };
 }
 
-/** All saved runs: search, sort, selection for a comparison. */
+/** All saved runs: search, sort, selection for a comparison, and what is noted about them. */
 export const runsView: View = { name: "runs", title: "Runs", menuOrder: 1, show: showRuns };
 
 function showRuns(context: ViewContext): void {
@@ -39,6 +41,7 @@ function showRuns(context: ViewContext): void {
     ),
   );
   let query = params.get("q") ?? "";
+  let showsHidden = params.get("hidden") === "yes";
   const count = h("p", { class: "count", role: "status" });
   const actions = h("div", { class: "actions" });
 
@@ -58,16 +61,25 @@ function showRuns(context: ViewContext): void {
           h("span", { class: "id" }, row.id),
           h("span", { class: "badge bad" }, `unreadable: ${row.problem}`),
         )
-      : h(
-          "span",
-          {},
-          h("a", { class: "id", href: linkTo("run", { id: row.id }) }, row.id),
-          row.interrupted ? h("span", { class: "badge" }, "interrupted") : undefined,
-          row.refused !== undefined && refusedBadge(row),
-        );
+      : runName(row);
+  const runName = (row: RunRow) => {
+    const { id, notes, interrupted } = row;
+    const link = h("a", { class: "id", href: linkTo("run", { id }), title: notes?.text }, notes?.name ?? id);
+    const badges = [
+      interrupted && h("span", { class: "badge" }, "interrupted"),
+      row.refused !== undefined && refusedBadge(row),
+      ...notesBadges(row),
+    ];
+    const own = notes?.name !== undefined && h("span", { class: "of-name" }, id);
+    return h("div", { class: "run-name" }, link, own, ...badges);
+  };
   const columns: readonly Column<Row>[] = [
     { name: "select", label: "", value: () => undefined, show: (row) => (isBroken(row) ? "" : checkbox(row.id)) },
-    { name: "id", label: "Run", value: ({ id }) => id, show: name },
+    { name: "id", label: "Run", value: nameOrId, show: name },
+    {
+      ...{ name: "edit", label: "", value: () => undefined },
+      show: (row) => (isBroken(row) ? "" : editButton(row, context)),
+    },
     column("trace", "Trace", ({ trace }) => trace, undefined, true),
     column("target", "Target", ({ target }) => target, undefined, true),
     column("policy", "Policy", policyOf),
@@ -96,22 +108,28 @@ function showRuns(context: ViewContext): void {
     rowClass: (row) => (isBroken(row) ? "broken" : selected.has(row.id) ? "selected" : ""),
   });
 
+  const isHidden = (row: Row) => !isBroken(row) && row.notes?.hidden === true;
   const shown = () => {
-    const words = query.toLowerCase().split(/\s+/).filter(Boolean);
-    return server.runs.filter((row) => words.every((word) => contains(row, word)));
+    const isFound = searchFor(query);
+    return server.runs.filter((row) => (showsHidden || !isHidden(row)) && isFound(row));
   };
   const draw = () => {
     const rows = shown();
-    const broken = rows.filter(isBroken).length;
-    count.textContent = `${integer(rows.length)} of ${integer(server.runs.length)} runs${broken ? `, ${broken} of them unreadable` : ""}`;
+    const [broken, hidden] = [rows.filter(isBroken).length, server.runs.filter(isHidden).length];
+    const details = [
+      ...(broken > 0 ? [`${broken} of them unreadable`] : []),
+      ...(hidden > 0 && !showsHidden ? [`${integer(hidden)} hidden`] : []),
+    ];
+    count.textContent = [`${integer(rows.length)} of ${integer(server.runs.length)} runs`, ...details].join(", ");
+    hiddenField.hidden = hidden === 0 && !showsHidden;
     table.show(rows);
-    drawActions();
+    drawActions(rows);
   };
   const update = () => {
-    updateRoute({ runs: idList([...selected]), q: query });
+    updateRoute({ runs: idList([...selected]), q: query, hidden: showsHidden ? "yes" : "" });
     draw();
   };
-  const selectShown = () => {
+  const selectAll = () => {
     const readable = shown().filter((row) => !isBroken(row));
     const areAllSelected = readable.every(({ id }) => selected.has(id));
     for (const { id } of readable) {
@@ -120,26 +138,51 @@ function showRuns(context: ViewContext): void {
     }
     update();
   };
-  const drawActions = () => {
+  const drawActions = (listed: readonly Row[]) => {
     const runs = idList([...selected]);
+    const rows = server.rows.filter(({ id }) => selected.has(id));
+    const areAllHidden = rows.every(isHidden);
+    const readable = listed.filter((row) => !isBroken(row));
+    const areAllSelected = readable.length > 0 && readable.every(({ id }) => selected.has(id));
+    const act = (label: string, click: () => void) => h("button", { type: "button", click }, label);
     actions.replaceChildren(
-      h("button", { type: "button", click: selectShown }, "Select shown"),
-      selected.size > 0
-        ? h("a", { class: "button main", href: linkTo("compare", { runs }) }, `Compare ${selected.size}`)
-        : h("span", { class: "hint" }, "Select runs to compare them."),
+      act(areAllSelected ? "Select none" : "Select all", selectAll),
+      ...(selected.size > 0
+        ? [
+            h("a", { class: "button main", href: linkTo("compare", { runs }) }, `Compare ${selected.size}`),
+            act("Tag…", () => addTags(rows, context)),
+            act(areAllHidden ? "Show again" : "Hide", () => void setHidden(rows, !areAllHidden, context)),
+            act("Delete…", () => confirmDeletion(rows, context, (id) => selected.delete(id))),
+          ]
+        : [h("span", { class: "hint" }, "Select runs to compare, tag, hide or delete them.")]),
     );
   };
+  const showHidden = (event: Event) => {
+    showsHidden = (event.target as HTMLInputElement).checked;
+    update();
+  };
+  const hiddenField = h(
+    "label",
+    { class: "checkbox-field" },
+    h("input", { type: "checkbox", checked: showsHidden, change: showHidden }),
+    "Hidden runs",
+  );
   const input = (event: Event) => {
     query = (event.target as HTMLInputElement).value;
     update();
   };
-  const search = h("input", { type: "search", value: query, placeholder: "lru sim gpu=h200 seed=2 …", input });
+  const search = h("input", { type: "search", value: query, placeholder: "lru gpu=h200 tag=paper …", input });
 
   root.append(
     h("h1", {}, "Runs"),
     activeRunsCard(context),
     h("div", { class: "bar" }, h("label", { class: "field grow" }, h("span", {}, "Search"), search), actions),
-    h("section", { class: "card" }, h("div", { class: "cardhead" }, count, table.csvButton()), table.element),
+    h(
+      "section",
+      { class: "card" },
+      h("div", { class: "cardhead" }, count, hiddenField, table.saveButtons()),
+      table.element,
+    ),
   );
   if (server.runs.length === 0)
     root.append(
@@ -158,40 +201,6 @@ function showRuns(context: ViewContext): void {
   server.watch(draw, signal);
 }
 
-/** Whether a run contains a word of the search; a word with = is the beginning of a setting: gpu=h200. */
-function contains(row: Row, word: string): boolean {
-  const { text, settings } = searchable(row);
-  return word.includes("=") ? settings.some((setting) => setting.startsWith(word)) : text.includes(word);
-}
-
-interface Searchable {
-  /** The name, the policy and the values of all settings. */
-  readonly text: string;
-  /** As name=value. */
-  readonly settings: readonly string[];
-}
-
-const searchables = new WeakMap<Row, Searchable>();
-
-/** What the search finds a run by, in lower case. */
-function searchable(row: Row): Searchable {
-  const known = searchables.get(row);
-  if (known) return known;
-  const found = isBroken(row) ? { text: `${row.id} ${row.problem}`.toLowerCase(), settings: [] } : ofRun(row);
-  searchables.set(row, found);
-  return found;
-}
-
-function ofRun({ settings, ...row }: RunRow): Searchable {
-  const { id, trace, target, preset, index, eviction, allocator, scheduler, blocks, blockTokens, requests } = row;
-  const words = [id, trace, target, policyOf(row), index, scheduler, allocator, ...Object.values(settings)];
-  const named = { trace, target, preset, index, eviction, allocator, scheduler, blocks, blockTokens, requests };
-  return {
-    text: words.join(" ").toLowerCase(),
-    settings: Object.entries({ ...named, ...settings }).map(([name, value]) => `${name}=${value}`.toLowerCase()),
-  };
-}
-
 /** The arrow keys up and down move the focus to the checkbox of the row before or after. */
 function moveFocus(event: KeyboardEvent): void {
   const step = event.key === "ArrowDown" ? 1 : event.key === "ArrowUp" ? -1 : 0;
@@ -201,5 +210,7 @@ function moveFocus(event: KeyboardEvent): void {
   const boxes = [...(event.currentTarget as HTMLElement).querySelectorAll<HTMLInputElement>("tbody input")];
   boxes[boxes.indexOf(from) + step]?.focus();
 }
+
+const nameOrId = (row: Row): string => (isBroken(row) ? row.id : (row.notes?.name ?? row.id));
 
 const capacityOf = ({ capacityTokens }: RunRow): number => capacityTokens ?? Number.POSITIVE_INFINITY;

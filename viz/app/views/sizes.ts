@@ -42,7 +42,7 @@ async function showSizes({ root, params, signal }: ViewContext): Promise<void> {
       rowClass: ({ chosen }) => (chosen ? "selected" : ""),
     });
     own.show(shown.clusters);
-    tables.replaceChildren(own.csvButton(), own.element);
+    tables.replaceChildren(own.saveButtons(), own.element);
   };
   const all = saved.map((row) => ({
     value: row.id,
