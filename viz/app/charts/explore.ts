@@ -1,107 +1,98 @@
 import type { RunRow } from "../../api.ts";
 import { select, setChoices } from "../controls/dom.ts";
-import { abscissasOf, defaultAxes, type Quantity, resultsOf } from "../data/axes.ts";
-import { type Comparison, isBound } from "../data/comparison.ts";
-import { approximate } from "../data/format.ts";
-import { breaksBetween } from "../data/line-breaks.ts";
-import { runLabels } from "../data/run-labels.ts";
-import { seriesStyles } from "../data/series-style.ts";
+import { isBound } from "../data/comparison.ts";
+import { seriesOf } from "../data/explore-lines.ts";
+import { autoSeries, type ChosenFigure, chosenFigure, mostFacets, panelsOf, type Requested } from "../data/figures.ts";
+import { groupsOf } from "../data/parameters.ts";
 import { updateRoute } from "../route.ts";
 import type { ViewContext } from "../view.ts";
 import type { ComparisonFigure } from "./comparison-figure.ts";
 import { figure, onWidth } from "./figure.ts";
-import { type Line, LineChart, type Point } from "./line-chart.ts";
+import { heatMapPanels } from "./heat-map.ts";
+import { linePanels } from "./line-panels.ts";
+import { missPanels } from "./miss-shares.ts";
+import { joinedSvg, Panels } from "./panels.ts";
 
-/** Any result against any setting or result, a line for each system or policy. */
+/** Results of several runs against their settings: ready-made figures, or any axes, series and facets. */
 export function exploreFigure({ params, signal }: ViewContext): ComparisonFigure {
-  const { element, body, tools, note } = figure("Any result by any setting");
-  const requested = { x: params.get("x"), y: params.get("y") };
+  const { element, body, tools, note, setTitle } = figure("Any result by any setting", () => joinedSvg(body));
+  let requested: Requested = {
+    ...{ figure: params.get("figure"), x: params.get("x"), y: params.get("y") },
+    ...{ series: params.get("series"), facets: params.get("facets") },
+  };
   let rows: readonly RunRow[] = [];
-  const chart = new LineChart(body, optionsOf(undefined, undefined, []));
-  const choose = (axis: "x" | "y") => (name: string) => {
-    requested[axis] = name;
-    updateRoute({ [axis]: name });
+  const panels = new Panels(body);
+  const choose = (name: keyof Requested) => (value: string) => {
+    const none = { x: null, y: null, series: null, facets: null };
+    requested = { ...requested, ...(name === "figure" && none), [name]: value === "" ? null : value };
+    updateRoute(Object.fromEntries(Object.entries(requested).map(([key, each]) => [key, each ?? ""])));
     draw();
   };
-  const lists = { x: select("x axis", [], "", choose("x")), y: select("y axis", [], "", choose("y")) };
-  tools.append(lists.y, lists.x);
-  const draw = () => {
-    const [abscissas, results, defaults] = [abscissasOf(rows), resultsOf(rows), defaultAxes(rows)];
-    element.hidden = defaults === undefined;
-    if (defaults === undefined) return;
-    const among = (all: readonly Quantity[], name: string | null, fallback: string) =>
-      all.find((each) => each.name === name) ?? all.find((each) => each.name === fallback) ?? all[0];
-    const x = among(abscissas, requested.x, defaults.x);
-    const y = among(results, requested.y, defaults.y);
-    const choicesOf = (all: readonly Quantity[]) => all.map(({ name, label }) => ({ value: name, label }));
-    setChoices(lists.x, choicesOf(abscissas), x?.name ?? "");
-    setChoices(lists.y, choicesOf(results), y?.name ?? "");
-    const lines = x && y ? linesOf(rows, x, y) : [];
-    const without = x && y ? rows.filter((row) => x.of(row) === undefined || y.of(row) === undefined).length : 0;
-    note(without > 0 ? `${without} of ${rows.length} runs do not have both values.` : "");
-    chart.update(lines, optionsOf(x, y, lines));
+  const lists = {
+    figure: select("Figure", [], "", choose("figure")),
+    y: select("y axis", [], "", choose("y")),
+    x: select("x axis", [], "", choose("x")),
+    series: select("Series", [], "", choose("series")),
+    facets: select("Facets", [], "", choose("facets")),
   };
-  onWidth(body, signal, () => chart.draw());
-  const show = (comparison: Comparison) => {
-    rows = comparison.rows.filter((row) => !isBound(row));
+  tools.append(...Object.values(lists));
+  const showChoices = (chosen: ChosenFigure) => {
+    const { x, ys, series, facets, parameters } = chosen;
+    const named = (all: readonly { readonly name: string; readonly label: string }[]) =>
+      all.map(({ name, label }) => ({ value: name, label }));
+    setChoices(lists.figure, named(chosen.figures), chosen.name);
+    const each = ys.length > 1 ? [{ value: "", label: ys.map(({ label }) => label).join("; ") }] : [];
+    setChoices(lists.y, [...each, ...named(chosen.results)], ys.length > 1 ? "" : (ys[0]?.name ?? ""));
+    setChoices(lists.x, named(chosen.abscissas), x?.name ?? "");
+    const auto = { value: autoSeries, label: chosen.kind === "misses" ? "all that differ" : "system or policy" };
+    setChoices(lists.series, [auto, ...named(parameters)], series?.name ?? autoSeries);
+    setChoices(lists.facets, [{ value: "", label: "none" }, ...named(parameters)], facets?.name ?? "");
+    for (const list of [lists.x, lists.y]) list.hidden = chosen.kind === "misses";
+    lists.facets.hidden = ys.length > 1;
+  };
+  const draw = () => {
+    const chosen = chosenFigure(rows, requested);
+    element.hidden = chosen === undefined;
+    if (chosen === undefined) return;
+    setTitle(chosen.label);
+    showChoices(chosen);
+    const { x, ys, kind, facets } = chosen;
+    const parts = panelsOf(rows, chosen);
+    const isFixed = x === undefined || kind === "misses";
+    const omitted = [facets?.name, ...(isFixed ? [] : [x.name])].filter((name) => name !== undefined);
+    const series = seriesOf(rows, chosen.series, omitted);
+    if (kind === "misses") panels.show(missPanels(parts, series.labelOf));
+    else if (x === undefined || ys.length === 0) panels.show([]);
+    else if (kind === "heat map") panels.show(heatMapPanels(parts, x, series.labelOf));
+    else panels.show(linePanels(parts, x, series, kind));
+    note(notesOf(rows, chosen).join(" "));
+  };
+  onWidth(body, signal, () => panels.draw());
+  const show = ({ rows: all }: { readonly rows: readonly RunRow[] }) => {
+    rows = all.filter((row) => !isBound(row));
     draw();
   };
   return { element, show };
 }
 
-/** Axes over more than this ratio are logarithmic. */
-const wideRatio = 20;
-
-function optionsOf(x: Quantity | undefined, y: Quantity | undefined, lines: readonly Line[]) {
-  const axisOf = (of: Quantity | undefined, values: readonly number[]) => {
-    const log = of?.isLog !== false && Math.min(...values) > 0 && Math.max(...values) > wideRatio * Math.min(...values);
-    const label = `${of?.label ?? ""}${log ? " (logarithmic)" : ""}`;
-    return { label, log, fromZero: !log, format: of?.tick ?? String };
-  };
-  const points = lines.flatMap((line) => line.points);
-  return {
-    title: `${y?.label ?? ""} by ${x?.label ?? ""}`,
-    x: {
-      ...axisOf(
-        x,
-        points.map((point) => point.x),
-      ),
-      fromZero: false,
-    },
-    y: axisOf(
-      y,
-      points.map((point) => point.y),
-    ),
-    marks: true,
-  };
-}
-
-/** Runs that differ only in the x axis, the seed or the order of ties are one line; equal x are one point with a band. */
-function linesOf(rows: readonly RunRow[], x: Quantity, y: Quantity): Line[] {
-  const drawn = rows.filter((row) => x.of(row) !== undefined && y.of(row) !== undefined);
-  const labels = runLabels(drawn, { omitted: [x.name, "seed", "free-order"] });
-  const areSizes = x.name !== "capacity" && new Set(drawn.map(({ capacityTokens }) => capacityTokens)).size > 1;
-  const labelOf = (row: RunRow) =>
-    areSizes ? `${labels.get(row.id)} · ${approximate(row.capacityTokens ?? 0)} tokens` : labels.get(row.id)!;
-  const lines = new Map<string, RunRow[]>();
-  for (const row of drawn) lines.set(labelOf(row), [...(lines.get(labelOf(row)) ?? []), row]);
-  const styles = seriesStyles([...lines].map(([label, [first]]) => [label, first.preset ?? first.eviction]));
-  const xs = [...new Set(drawn.map((row) => x.of(row)!))];
-  return [...lines].map(([label, group]) => {
-    const points = pointsOf(group, x, y);
-    return { label, points, style: styles.get(label)!, breaks: breaksBetween(points, xs) };
-  });
-}
-
-function pointsOf(rows: readonly RunRow[], x: Quantity, y: Quantity): Point[] {
-  const groups = new Map<number, number[]>();
-  for (const row of rows) groups.set(x.of(row)!, [...(groups.get(x.of(row)!) ?? []), y.of(row)!]);
-  return [...groups]
-    .sort(([a], [b]) => a - b)
-    .map(([at, values]) => {
-      const mean = values.reduce((sum, value) => sum + value, 0) / values.length;
-      const [low, high] = [Math.min(...values), Math.max(...values)];
-      const range = values.length > 1 ? `\n${y.text(low)} to ${y.text(high)}, ${values.length} runs` : "";
-      return { x: at, y: mean, low, high, text: `${y.text(mean)}\n${x.label}: ${x.text(at)}${range}` };
-    });
+/** Which runs are left out, and how the figure is read. */
+function notesOf(rows: readonly RunRow[], { x, ys, kind, facets }: ChosenFigure): string[] {
+  const isWithout = (row: RunRow) =>
+    kind === "misses"
+      ? row.missTokens === undefined
+      : x?.of(row) === undefined || ys.every(({ of }) => of(row) === undefined);
+  const without = rows.filter(isWithout).length;
+  const hidden = facets === undefined ? 0 : groupsOf(rows, facets).size - mostFacets;
+  const [y] = ys;
+  return [
+    ...(without > 0
+      ? [`${without} of ${rows.length} runs do not have ${kind === "misses" ? "miss reasons" : "both values"}.`]
+      : []),
+    ...(hidden > 0 ? [`The first ${mostFacets} facets are drawn; ${hidden} are not.`] : []),
+    ...(kind === "lines" && y?.interval ? ["Bands: 95 % intervals. Only hit ratios of kvlab compare have them."] : []),
+    ...(kind === "heat map" ? ["Empty cells were not run. Bold: the best of a column."] : []),
+    ...(kind === "front"
+      ? [`Pareto front: no run has ${y?.isLessBetter ? "a lower" : "a higher"} value at the same or a lower x.`]
+      : []),
+  ];
 }

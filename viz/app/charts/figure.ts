@@ -10,10 +10,14 @@ export interface Figure {
   readonly tools: HTMLElement;
   /** Sets the text below the drawing; "" hides it. */
   note(text: string): void;
+  /** Replaces the title. */
+  setTitle(title: string): void;
 }
 
-/** `toSvg`: creates the SVG to save, for a drawing that is not an SVG on the page. */
-export function figure(title: string, toSvg?: () => SVGSVGElement): Figure {
+/** `toSvg`: creates the SVG to save, for a drawing that is not one SVG on the page; undefined: it is one. */
+export function figure(initialTitle: string, toSvg?: () => SVGSVGElement | undefined): Figure {
+  let title = initialTitle;
+  const heading = h("h2", {}, title);
   const body = h("div", { class: "drawing" });
   const tools = h("div", { class: "tools" });
   const note = h("p", { class: "note", hidden: true });
@@ -30,7 +34,7 @@ export function figure(title: string, toSvg?: () => SVGSVGElement): Figure {
     h("button", { type: "button", "aria-label": `${title}: save as SVG`, click: save(downloadSvg) }, "SVG"),
     h("button", { type: "button", "aria-label": `${title}: save as PNG`, click: save(downloadPng) }, "PNG"),
   );
-  const head = h("figcaption", {}, h("h2", {}, title), tools, exports);
+  const head = h("figcaption", {}, heading, tools, exports);
   return {
     element: h("figure", { class: "card" }, head, body, note),
     body,
@@ -38,6 +42,10 @@ export function figure(title: string, toSvg?: () => SVGSVGElement): Figure {
     note: (text) => {
       note.textContent = text;
       note.hidden = text === "";
+    },
+    setTitle: (text) => {
+      title = text;
+      heading.textContent = text;
     },
   };
 }

@@ -2,10 +2,11 @@ import type { RunRow } from "../../api.ts";
 import { type Comparison, isBound, rowsByLabel, styleOf } from "../data/comparison.ts";
 import { approximate, integer, percent, roundPercent } from "../data/format.ts";
 import { breaksBetween } from "../data/line-breaks.ts";
+import type { Line, Point } from "../data/lines.ts";
 import { barsFigure } from "./bars.ts";
 import type { ComparisonFigure } from "./comparison-figure.ts";
 import { figure, onWidth } from "./figure.ts";
-import { type Line, LineChart, type Point } from "./line-chart.ts";
+import { LineChart } from "./line-chart.ts";
 
 /** Hit ratio against cache size: a line per policy, bounds dashed. */
 export function hitRatioCurve(metricOf: () => string, signal: AbortSignal): ComparisonFigure {

@@ -1,37 +1,14 @@
 import { axisBottom, axisLeft } from "d3-axis";
 import { type ScaleLinear, type ScaleLogarithmic, scaleLinear, scaleLog } from "d3-scale";
 import { type Selection, select } from "d3-selection";
-import { area, line } from "d3-shape";
+import { area, curveLinear, curveStepAfter, line } from "d3-shape";
 import "d3-transition";
 import { announce } from "../controls/dom.ts";
-import { dashes, type SeriesStyle } from "../data/series-style.ts";
+import type { Line, Point } from "../data/lines.ts";
+import { dashes } from "../data/series-style.ts";
 import { placeLabels } from "./label-placement.ts";
 import { drawMarker, drawSample, sampleWidth } from "./markers.ts";
 import { drawTooltip, type Group } from "./tooltip.ts";
-
-export interface Point {
-  readonly x: number;
-  readonly y: number;
-  /** Limits of the band about the line. */
-  readonly low?: number;
-  readonly high?: number;
-  /** Tooltip, lines separated by \n. */
-  readonly text: string;
-}
-
-export interface Line {
-  readonly label: string;
-  readonly style: SeriesStyle;
-  /** Bounds are dashed and have no marks. */
-  readonly isBound?: boolean;
-  /** Indices of points that are not joined to the one before. */
-  readonly breaks?: ReadonlySet<number>;
-  /** Its only point is drawn as a horizontal line across the figure. */
-  readonly isHorizontal?: boolean;
-  /** Area of its marks in square pixels, if they are larger than others. */
-  readonly markArea?: number;
-  readonly points: readonly Point[];
-}
 
 interface Axis {
   readonly label: string;
@@ -40,6 +17,8 @@ interface Axis {
   readonly fromZero?: boolean;
   /** End of the axis; otherwise a round number above the largest value. */
   readonly max?: number;
+  /** Smallest and largest values that the axis has to show; otherwise those of the lines. For figures with equal axes. */
+  readonly extent?: readonly [number, number];
   readonly ticks?: readonly number[];
   format(value: number): string;
 }
@@ -51,9 +30,11 @@ export interface LineOptions {
   readonly y: Axis;
   /** Whether each point has a mark. */
   readonly marks: boolean;
+  /** Pixels; default: 380. */
+  readonly height?: number;
 }
 
-const height = 380;
+const defaultHeight = 380;
 type Scale = ScaleLinear<number, number> | ScaleLogarithmic<number, number>;
 const dashOf = ({ style, isBound }: Line) => (isBound ? "5 4" : dashes[style.variant]);
 /** Opacity of the lines that are not isolated. */
@@ -113,14 +94,16 @@ export class LineChart {
 
   draw(isAnimated = false): void {
     const lines = this.#lines;
-    const { title, x, y } = this.#options;
+    const { title, x, y, height = defaultHeight } = this.#options;
     const width = this.#host.clientWidth;
     if (width === 0) return;
     if (lines.length === 0) return void this.#clear();
     const isNarrow = width < 560;
     const longest = Math.max(...lines.filter((each) => !isSinglePoint(each)).map(({ label }) => label.length), 4);
     const widest = isNarrow ? 100 : Math.min(270, width * 0.36);
-    const margin = { top: 30, right: Math.min(widest, 26 + sampleWidth + longest * 8), bottom: 46, left: 58 };
+    const beside = 26 + sampleWidth + longest * 8;
+    const legend = hasLegend(lines, beside > widest, isNarrow) ? legendOf(lines, width) : undefined;
+    const margin = { top: 30, right: legend ? 16 : Math.min(widest, beside), bottom: 46, left: 58 };
     const [left, right] = [margin.left, width - margin.right];
     const xs = scaleOf(
       x,
@@ -132,14 +115,15 @@ export class LineChart {
     ).range([height - margin.bottom, margin.top]);
     this.#scales = { x: xs, y: ys, left, right, top: margin.top, bottom: height - margin.bottom };
     const summary = lines.map(({ label, points }) => `${label}: ${points.at(-1)?.text ?? ""}`).join("; ");
-    this.#svg.attr("viewBox", `0 0 ${width} ${height}`).attr("height", height).attr("width", width);
+    const total = height + (legend?.height ?? 0);
+    this.#svg.attr("viewBox", `0 0 ${width} ${total}`).attr("height", total).attr("width", width);
     this.#svg.attr("aria-label", `${title}. ${summary}. Arrow keys read the points; Enter isolates a line.`);
     this.#drawAxes(xs, ys, isNarrow);
     const durationMs = isAnimated ? 450 : 0;
     this.#drawBands(durationMs);
     this.#drawLines(durationMs);
     this.#drawMarks(durationMs);
-    this.#drawLabels(durationMs, isNarrow);
+    this.#drawLabels(durationMs, isNarrow, legend && { ...legend, top: height });
   }
 
   /** Removes the drawing. */
@@ -175,13 +159,13 @@ export class LineChart {
 
   #drawLines(durationMs: number): void {
     const { x, y, left, right } = this.#scales;
-    const path = ({ points, breaks }: Line) =>
+    const path = ({ points, breaks, isStepped }: Line) =>
       segmentsOf(points, breaks)
-        .map((segment) =>
+        .map(
           line<Point>(
             (p) => x(p.x),
             (p) => y(p.y),
-          )(segment),
+          ).curve(isStepped ? curveStepAfter : curveLinear),
         )
         .join("");
     this.#layers.lines
@@ -224,8 +208,8 @@ export class LineChart {
 
   #drawMarks(durationMs: number): void {
     const { x, y } = this.#scales;
-    const marks = this.#lines.flatMap(({ label, style, isHorizontal, markArea, points }) =>
-      this.#options.marks && !isHorizontal
+    const marks = this.#lines.flatMap(({ label, style, isHorizontal, isStepped, markArea, points }) =>
+      this.#options.marks && !isHorizontal && !isStepped
         ? points.map((p, i) => ({ key: `${label}\n${i}`, label, style, markArea, ...p }))
         : [],
     );
@@ -254,22 +238,36 @@ export class LineChart {
     announce(this.#isolated === undefined ? "All lines are shown" : `Only ${this.#isolated} is shown`);
   }
 
-  /** Labels are in a column at the ends of the lines, or beside a single point; a click on one isolates its line. */
-  #drawLabels(durationMs: number, isNarrow: boolean): void {
+  /**
+   * Labels are in a column at the ends of the lines, or beside a single point; where these places are too small, in a legend below
+   * the figure. A click on one isolates its line.
+   */
+  #drawLabels(durationMs: number, isNarrow: boolean, legend?: Legend & { readonly top: number }): void {
     const { x, y, right, top, bottom } = this.#scales;
-    const maxLength = isNarrow
-      ? 14
-      : Math.max(14, Math.floor((this.#host.clientWidth - right - 16 - sampleWidth) / 7.7));
-    const placed = [true, false].flatMap((single) => {
-      const group = this.#lines.filter((each) => isSinglePoint(each) === single);
-      const ends = group.map(({ points }) => y(points.at(-1)?.y ?? 0));
-      const heights = placeLabels(ends, isNarrow ? 13 : 16, top, bottom);
-      return group.map((each, i) => {
-        const at = single ? x(each.points[0].x) : right;
-        const isLeft = single && at + sampleWidth + each.label.length * 8 > right;
-        return { ...each, x: at + (isLeft ? -9 : 9), y: heights[i], isLeft };
+    const width = this.#host.clientWidth;
+    const maxLength = legend
+      ? Math.floor((width - sampleWidth - 12) / letterWidth)
+      : isNarrow
+        ? 14
+        : Math.max(14, Math.floor((width - right - 16 - sampleWidth) / letterWidth));
+    const inLegend = legend?.places.map((at, i) => ({
+      ...this.#lines[i],
+      x: at.x,
+      y: legend.top + at.y,
+      isLeft: false,
+    }));
+    const besideLines = () =>
+      [true, false].flatMap((single) => {
+        const group = this.#lines.filter((each) => isSinglePoint(each) === single);
+        const ends = group.map(({ points }) => y(points.at(-1)?.y ?? 0));
+        const heights = placeLabels(ends, isNarrow ? 13 : 16, top, bottom);
+        return group.map((each, i) => {
+          const at = single ? x(each.points[0].x) : right;
+          const isLeft = single && at + sampleWidth + each.label.length * 8 > right;
+          return { ...each, x: at + (isLeft ? -9 : 9), y: heights[i], isLeft };
+        });
       });
-    });
+    const placed = inLegend ?? besideLines();
     const shortened = (label: string) => (label.length > maxLength ? `${label.slice(0, maxLength - 1)}…` : label);
     const place = (name: (typeof placed)[number]) => `translate(${name.x},${name.y})`;
     const groups = this.#layers.labels
@@ -349,6 +347,36 @@ export class LineChart {
   }
 }
 
+/** Width of a letter of a label, pixels. */
+const letterWidth = 7.7;
+const legendRow = 19;
+
+interface Legend {
+  /** Of each line, from the top of the legend. */
+  readonly places: readonly { readonly x: number; readonly y: number }[];
+  readonly height: number;
+}
+
+/** Whether labels beside the lines would be cut off or in the way. */
+function hasLegend(lines: readonly Line[], areCutOff: boolean, isNarrow: boolean): boolean {
+  const single = lines.filter(isSinglePoint);
+  const crowd = isNarrow ? 2 : 5;
+  return areCutOff || single.length > crowd || (isNarrow && single.some(({ label }) => label.length > 14));
+}
+
+/** Labels in rows as wide as the figure. */
+function legendOf(lines: readonly Line[], width: number): Legend {
+  let [x, y] = [4, 10];
+  const places = lines.map(({ label }) => {
+    const needed = sampleWidth + 5 + label.length * letterWidth + 14;
+    if (x > 4 && x + needed > width) [x, y] = [4, y + legendRow];
+    const place = { x, y };
+    x += needed;
+    return place;
+  });
+  return { places, height: y + legendRow };
+}
+
 /** The points of each unbroken part of a line. */
 function segmentsOf(points: readonly Point[], breaks: ReadonlySet<number> = new Set()): Point[][] {
   const segments: Point[][] = [];
@@ -372,7 +400,8 @@ export function drawAxisTitle(axis: Group, label: string, x: number, y: number, 
     .text(label);
 }
 
-function scaleOf({ log, fromZero, max }: Axis, values: readonly number[]): Scale {
+function scaleOf({ log, fromZero, max, extent }: Axis, ofLines: readonly number[]): Scale {
+  const values = [...ofLines, ...(extent ?? [])];
   const finite = values.filter((value) => Number.isFinite(value) && (!log || value > 0));
   const low = finite.length === 0 ? 1 : Math.min(...finite);
   const high = finite.length === 0 ? 2 : Math.max(...finite);
@@ -380,7 +409,10 @@ function scaleOf({ log, fromZero, max }: Axis, values: readonly number[]): Scale
     return scaleLog()
       .domain(low === high ? [low / 2, high * 2] : [low, high])
       .clamp(true);
-  const domain = [fromZero ? 0 : low, max ?? (high === (fromZero ? 0 : low) ? high + 1 : high)];
+  const domain = [
+    fromZero ? Math.min(0, low) : low,
+    max ?? (high <= (fromZero ? Math.min(0, low) : low) ? high + 1 : high),
+  ];
   return max === undefined ? scaleLinear().domain(domain).nice() : scaleLinear().domain(domain);
 }
 

@@ -1,5 +1,6 @@
 import * as Plot from "@observablehq/plot";
 import { approximate, integer, percent } from "../data/format.ts";
+import { missReasonLabels } from "../data/miss-shares.ts";
 import { figure, onWidth } from "./figure.ts";
 import { drawPlot } from "./plot.ts";
 
@@ -10,23 +11,13 @@ export interface TokenCounts {
   readonly missTokens: Readonly<Record<string, number>>;
 }
 
-const reasonLabels: Readonly<Record<string, string>> = {
-  "never-seen": "never seen (cold)",
-  evicted: "evicted",
-  "past-hole": "past a hole",
-  "shorter-than-block": "partial block",
-  "other-namespace": "other namespace",
-  "not-yet-computed": "not yet computed",
-  "match-limit": "match limit",
-};
-
 /** Prompt tokens that hit, and those that missed by reason: horizontal bars. */
 export function missReasonsFigure(tokens: TokenCounts, signal: AbortSignal): HTMLElement {
   const { element, body, note } = figure("Hits and miss reasons");
   const all = [
     { name: "hit", tokens: tokens.hitTokens, colour: "var(--c2)" },
     ...Object.entries(tokens.missTokens).map(([name, count]) => ({
-      name: reasonLabels[name] ?? name,
+      name: missReasonLabels[name] ?? name,
       tokens: count,
       colour: "var(--c1)",
     })),

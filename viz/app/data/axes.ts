@@ -1,10 +1,11 @@
-import type { RunRow } from "../../api.ts";
+import type { Interval, RunRow, Setting } from "../../api.ts";
 import {
   approximate,
   hitRatios,
   milliseconds,
   percent,
   perSecond,
+  points,
   roundPercent,
   settingParts,
   tickMs,
@@ -22,6 +23,10 @@ export interface Quantity {
   tick(value: number): string;
   /** false: never drawn on a logarithmic axis. */
   readonly isLog?: boolean;
+  /** Whether the smaller of two values is the better one; absent: neither is. */
+  readonly isLessBetter?: boolean;
+  /** The 95 % interval of the value, if the run has one. */
+  interval?(row: RunRow): Interval | undefined;
 }
 
 const quantity = (
@@ -38,29 +43,81 @@ const ratio = (name: string, label: string, of: Quantity["of"]): Quantity => ({
   isLog: false,
 });
 
+const latency = (name: string, label: string, of: Quantity["of"]): Quantity =>
+  lessIsBetter(quantity(name, label, of, milliseconds, tickMs));
+
+const moreIsBetter = (each: Quantity): Quantity => ({ ...each, isLessBetter: false });
+const lessIsBetter = (each: Quantity): Quantity => ({ ...each, isLessBetter: true });
+
+/** A difference of two hit ratios that `kvlab compare` saved, with its interval. */
+const difference = (
+  name: string,
+  label: string,
+  of: "gainOverLru" | "behindBest",
+  isLessBetter: boolean,
+): Quantity => ({
+  ...quantity(
+    name,
+    label,
+    ({ uncertainty }) => uncertainty?.[of].value,
+    points,
+    (value) => points(value).replace(" points", ""),
+  ),
+  ...{ isLog: false, isLessBetter },
+  interval: ({ uncertainty }) => uncertainty?.[of],
+});
+
 const results: readonly Quantity[] = [
   ...Object.entries(hitRatios).map(([name, label]) =>
-    ratio(`hits-${name}`, `hit ratio, ${label}`, ({ hitRatio }) => hitRatio[name]),
+    moreIsBetter(ratio(`hits-${name}`, `hit ratio, ${label}`, ({ hitRatio }) => hitRatio[name])),
   ),
-  quantity("throughput", "throughput, req/s", ({ requestsPerS }) => requestsPerS, perSecond, approximate),
-  quantity("output", "throughput, output tokens/s", ({ outputTokensPerS }) => outputTokensPerS),
-  quantity("goodput", "goodput, req/s", ({ goodputRequestsPerS }) => goodputRequestsPerS, perSecond, approximate),
-  ratio("slo", "requests that meet the SLO", ({ sloAttained }) => sloAttained),
-  quantity("ttft50", "TTFT p50", ({ ttftMsP50 }) => ttftMsP50, milliseconds, tickMs),
-  quantity("ttft99", "TTFT p99", ({ ttftMsP99 }) => ttftMsP99, milliseconds, tickMs),
-  quantity("tpot50", "TPOT p50", ({ tpotMsP50 }) => tpotMsP50, milliseconds, tickMs),
-  quantity("tpot99", "TPOT p99", ({ tpotMsP99 }) => tpotMsP99, milliseconds, tickMs),
-  quantity("latency50", "end-to-end latency p50", ({ latencyMsP50 }) => latencyMsP50, milliseconds, tickMs),
+  difference("gain", "gain over LRU, points of the hit ratio", "gainOverLru", false),
+  difference("behind", "behind the best, points of the hit ratio", "behindBest", true),
+  moreIsBetter(quantity("throughput", "throughput, req/s", ({ requestsPerS }) => requestsPerS, perSecond, approximate)),
+  moreIsBetter(quantity("output", "throughput, output tokens/s", ({ outputTokensPerS }) => outputTokensPerS)),
+  moreIsBetter(
+    quantity("goodput", "goodput, req/s", ({ goodputRequestsPerS }) => goodputRequestsPerS, perSecond, approximate),
+  ),
+  moreIsBetter(ratio("slo", "requests that meet the SLO", ({ sloAttained }) => sloAttained)),
+  latency("ttft50", "TTFT p50", ({ ttftMsP50 }) => ttftMsP50),
+  latency("ttft99", "TTFT p99", ({ ttftMsP99 }) => ttftMsP99),
+  latency("tpot50", "TPOT p50", ({ tpotMsP50 }) => tpotMsP50),
+  latency("tpot99", "TPOT p99", ({ tpotMsP99 }) => tpotMsP99),
+  latency("latency50", "end-to-end latency p50", ({ latencyMsP50 }) => latencyMsP50),
+  latency("queue50", "queueing time p50", ({ queueMsP50 }) => queueMsP50),
+  latency("queue99", "queueing time p99", ({ queueMsP99 }) => queueMsP99),
   ratio("utilisation", "utilisation", ({ utilisation }) => utilisation),
-  quantity("refused", "refused requests", ({ refused = 0 }) => refused),
+  lessIsBetter(quantity("imbalance", "requests of the busiest replica ÷ mean", ({ imbalance }) => imbalance)),
+  lessIsBetter(quantity("refused", "refused requests", ({ refused = 0 }) => refused)),
+  lessIsBetter(quantity("memory", "cache memory, GiB", memoryOf)),
+  lessIsBetter(
+    quantity("gpus", "GPUs", gpusOf, approximate, (count) => (Number.isInteger(count) ? String(count) : "")),
+  ),
 ];
 
+/** Memory of the caches of all replicas, GiB; of a run without a model it is not known. */
+function memoryOf({ capacityTokens, kvBytesPerToken, settings }: RunRow): number | undefined {
+  if (capacityTokens === null || kvBytesPerToken === undefined) return undefined;
+  return (capacityTokens * kvBytesPerToken * countOf(settings["replicas"])) / 2 ** 30;
+}
+
+/** Only for simulated runs. */
+function gpusOf({ settings }: RunRow): number | undefined {
+  const { replicas, tensorParallel, pipelineParallel } = settings;
+  return "gpu" in settings ? countOf(replicas) * countOf(tensorParallel) * countOf(pipelineParallel) : undefined;
+}
+
+const countOf = (setting: Setting | undefined) => (typeof setting === "number" ? setting : 1);
+
 const differ = (rows: readonly RunRow[], { of }: Quantity) => new Set(rows.map(of)).size > 1;
+
+/** Results that say nothing where all runs have the same value. */
+const needsDifference: ReadonlySet<string> = new Set(["refused", "memory", "gpus"]);
 
 /** Results that some of the runs have. */
 export const resultsOf = (rows: readonly RunRow[]): Quantity[] =>
   results.filter(
-    (each) => rows.some((row) => each.of(row) !== undefined) && (each.name !== "refused" || differ(rows, each)),
+    (each) => rows.some((row) => each.of(row) !== undefined) && (!needsDifference.has(each.name) || differ(rows, each)),
   );
 
 const size = quantity("capacity", "cache size, tokens", ({ capacityTokens }) => capacityTokens ?? undefined);

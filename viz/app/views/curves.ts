@@ -1,8 +1,9 @@
 import type { CurvesDetail, CurvesList } from "../../api.ts";
 import { figure, onWidth } from "../charts/figure.ts";
-import { type Line, LineChart } from "../charts/line-chart.ts";
+import { LineChart } from "../charts/line-chart.ts";
 import { h, select } from "../controls/dom.ts";
 import { approximate, hitRatios, integer, percent, roundPercent } from "../data/format.ts";
+import type { Line } from "../data/lines.ts";
 import { boundStyle, seriesStyles } from "../data/series-style.ts";
 import { get } from "../data/server.ts";
 import { updateRoute } from "../route.ts";

@@ -1,9 +1,10 @@
 import type { SizeDetail, SizesList } from "../../api.ts";
 import { figure, onWidth } from "../charts/figure.ts";
-import { type Line, LineChart, type LineOptions } from "../charts/line-chart.ts";
+import { LineChart, type LineOptions } from "../charts/line-chart.ts";
 import { h, select } from "../controls/dom.ts";
 import { type Column, Table } from "../controls/table.ts";
 import { integer, milliseconds, percent, perSecond, roundPercent, tickMs } from "../data/format.ts";
+import type { Line } from "../data/lines.ts";
 import { boundStyle, type SeriesStyle } from "../data/series-style.ts";
 import { get } from "../data/server.ts";
 import { updateRoute } from "../route.ts";
