@@ -1,3 +1,4 @@
+import { yieldToEvents } from "../control.ts";
 import type { TableFile } from "../output/parquet.ts";
 import { writeRecords } from "../output/parquet.ts";
 import type { Scalar } from "./axes.ts";
@@ -5,15 +6,19 @@ import type { Scalar } from "./axes.ts";
 /** Parts of a report whose numbers are metrics. */
 const metricParts = ["cache", "latency", "throughput", "load", "cluster", "refusals", "transfers", "drafts"] as const;
 
+/** Rows between two checks for a signal. */
+const rowsPerYield = 100;
+
 /** A row for each configuration: its key, the options that vary, and every number of its report's metrics. `textOf` returns a result. */
 export async function writeResultTable(
   file: TableFile,
   rows: readonly { readonly key: string; readonly varied: Readonly<Record<string, Scalar>> }[],
-  textOf: (key: string) => Promise<string>,
+  textOf: (key: string) => string,
 ): Promise<void> {
   const records: Record<string, Scalar | undefined>[] = [];
-  for (const { key, varied } of rows) {
-    const report = JSON.parse(await textOf(key));
+  for (const [i, { key, varied }] of rows.entries()) {
+    if (i % rowsPerYield === 0) await yieldToEvents(file.signal);
+    const report = JSON.parse(textOf(key));
     const { blocks, blockTokens } = report.policy;
     const record: Record<string, Scalar | undefined> = { key, ...varied };
     const add = (name: string, value: Scalar) => {

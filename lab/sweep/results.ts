@@ -1,4 +1,4 @@
-import { existsSync, readdirSync } from "node:fs";
+import { existsSync, readdirSync, readFileSync, renameSync } from "node:fs";
 import { appendFile, mkdir, open, readdir, readFile, rename, rm, truncate, writeFile } from "node:fs/promises";
 import { hostname } from "node:os";
 import { join, resolve } from "node:path";
@@ -7,6 +7,7 @@ import { makeFolder } from "../../core/make-folder.ts";
 import { unfinished } from "../../core/unfinished.ts";
 import { whyUnwritable } from "../../traces/replace-file.ts";
 import { checkWritable, isAlive } from "../output/run-directory.ts";
+import { reportFile } from "./report-files.ts";
 import type { ShardResult } from "./shard.ts";
 
 /** Files of a sweep's folder, beside one folder for each result. */
@@ -56,17 +57,26 @@ export class Results {
   }
 
   /** The text of a result. */
-  async text(key: string): Promise<string> {
-    return await readFile(this.#file(key), "utf8");
+  text(key: string): string {
+    return readFileSync(this.#file(key), "utf8");
   }
 
-  /** Adds the results of a shard. @throws InputError if the disk is full; each result is then whole or absent */
-  async add({ host, results }: ShardResult): Promise<void> {
-    const reports = results.filter((result) => "report" in result);
+  /**
+   * Adds the results of a shard; those without a report are moved from the folder `reports`, which is on the same disk.
+   *
+   * @throws InputError if the disk is full; each result is then whole or absent
+   */
+  async add({ host, results }: ShardResult, reports = ""): Promise<void> {
+    const done = results.filter((result) => "wallMs" in result);
     await this.#writing(async () => {
-      const written = await Promise.allSettled(reports.map(({ key, report }) => this.#write(key, report)));
-      for (const settled of written) if (settled.status === "rejected") throw settled.reason;
-      const lines = reports.map(({ key, wallMs }) => `${JSON.stringify({ key, wallMs, host })}\n`);
+      const added = await Promise.allSettled(
+        done.map(async ({ key, report }) => {
+          if (report === undefined) this.#move(join(reports, key), key);
+          else await this.#write(key, report);
+        }),
+      );
+      for (const settled of added) if (settled.status === "rejected") throw settled.reason;
+      const lines = done.map(({ key, wallMs }) => `${JSON.stringify({ key, wallMs, host })}\n`);
       if (lines.length > 0) await appendFile(join(this.#folder, timesFile), lines.join(""));
     });
   }
@@ -102,19 +112,26 @@ export class Results {
   }
 
   #file(key: string): string {
-    return join(this.#folder, key, "run.json");
+    return join(this.#folder, key, reportFile);
   }
 
   async #write(key: string, report: string): Promise<void> {
     const temporary = join(this.#folder, `.${key}${suffix()}`);
     await this.#temporarily(temporary, async () => {
       await mkdir(temporary, { recursive: true });
-      await writeFile(join(temporary, "run.json"), report, { flush: true });
-      await rename(temporary, join(this.#folder, key)).catch(async (error: NodeJS.ErrnoException) => {
-        // Another process has added the same result.
-        if (error.code !== "ENOTEMPTY" && error.code !== "EEXIST") throw error;
-      });
+      await writeFile(join(temporary, reportFile), report, { flush: true });
+      this.#move(temporary, key);
     });
+  }
+
+  #move(folder: string, key: string): void {
+    try {
+      renameSync(folder, join(this.#folder, key));
+    } catch (error) {
+      // Another process has added the same result.
+      const { code } = error as NodeJS.ErrnoException;
+      if (code !== "ENOTEMPTY" && code !== "EEXIST") throw error;
+    }
   }
 
   async #temporarily(path: string, act: () => Promise<void>): Promise<void> {

@@ -14,6 +14,7 @@ import { runTrace } from "../run/run-trace.ts";
 import { readingKey } from "./configuration.ts";
 import { FileHashes, type InputFile } from "./input-files.ts";
 import type { ResolvedOptions } from "./options.ts";
+import { ReportFiles, reportsBeside } from "./report-files.ts";
 import { parseShard, type Shard, type ShardResult } from "./shard.ts";
 
 export interface ShardOptions {
@@ -21,6 +22,8 @@ export interface ShardOptions {
   readonly traces?: readonly string[];
   readonly signal?: AbortSignal | undefined;
 }
+
+type KeepReport = (key: string, report: string) => Promise<{ readonly report?: string }>;
 
 /** Runs shards one after the other. The last trace stays in memory. */
 export class ShardRuns {
@@ -34,21 +37,34 @@ export class ShardRuns {
     this.#signal = signal;
   }
 
-  /** Reads the shard in a file and writes its results to another file, which has its name only when it is complete. */
+  /**
+   * Reads the shard in a file, writes its reports to a folder, and the list of its results to another file, which has its name only
+   * when all are complete.
+   */
   async runFile(path: string, output: string): Promise<void> {
     const text = await readFile(path, "utf8").catch((error: NodeJS.ErrnoException) => {
       throw new InputError(`${path}: cannot be read (${error.code})`);
     });
-    const result = await this.run(text, path);
-    await replaceFile(output, (temporary) => writeFile(temporary, result, { flush: true }));
+    const files = new ReportFiles(reportsBeside(output));
+    const result = await this.#run(text, path, async (key, report) => {
+      await files.add(key, report);
+      return {};
+    });
+    await files.complete();
+    await replaceFile(output, (temporary) => writeFile(temporary, result));
   }
 
   /**
-   * Runs the shard in a text; returns the text of its results. A configuration that fails has its message as its result.
+   * Runs the shard in a text; returns the text of its results with their reports. A configuration that fails has its message as its result.
    *
    * @throws InputError if the shard is of another version, or a file is missing or has other content; Interrupted
    */
   async run(text: string, name: string): Promise<string> {
+    return await this.#run(text, name, async (_, report) => ({ report }));
+  }
+
+  /** `keep` keeps a report; returns it if the list of results has it. */
+  async #run(text: string, name: string, keep: KeepReport): Promise<string> {
     const shard = parseShard(text, name);
     if (shard.kvlab !== version)
       throw new InputError(
@@ -60,7 +76,8 @@ export class ShardRuns {
       const elapsedMs = stopwatch();
       try {
         const report = await this.#runOne(shard, paths, options);
-        results.push({ key, report, wallMs: Math.round(elapsedMs()) });
+        const wallMs = Math.round(elapsedMs());
+        results.push({ key, wallMs, ...(await keep(key, report)) });
       } catch (error) {
         if (error instanceof Interrupted || this.#signal?.aborted || isDiskFull(error)) throw error;
         results.push({ key, error: error instanceof Error ? error.message : String(error) });

@@ -39,13 +39,16 @@ const resultFields = z.strictObject({
   host: z.string(),
   results: z.array(
     z.union([
-      z.strictObject({ key, report: z.string(), wallMs: z.number() }),
+      z.strictObject({ key, wallMs: z.number(), report: z.string().optional() }),
       z.strictObject({ key, error: z.string() }),
     ]),
   ),
 });
 
-/** The results of a shard: the content of a file that every worker writes. `report` is the text of a result's file. */
+/**
+ * The results of a shard: the content of a file that every worker writes. `report` is the text of a result's file; without it, the
+ * file is in a folder beside the list (`reportsBeside`).
+ */
 export type ShardResult = z.infer<typeof resultFields>;
 
 /** @throws InputError if the text is not a shard of this version */

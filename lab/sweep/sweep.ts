@@ -173,11 +173,11 @@ async function runAll(
           else lost.push(entry);
         return;
       }
-      const { result } = outcome;
-      await results.add({ ...result, results: result.results.filter(({ key }) => byKey.has(key)) });
+      const { result, reports } = outcome;
+      await results.add({ ...result, results: result.results.filter(({ key }) => byKey.has(key)) }, reports);
       const known = new Set(result.results.map(({ key }) => key));
       for (const each of result.results) if ("error" in each) fail(each.key, each.error);
-      const done = result.results.filter((each) => "report" in each).length;
+      const done = result.results.filter((each) => "wallMs" in each).length;
       left -= done;
       advance(done);
       lost.push(...entries.filter(({ key }) => !known.has(key)));

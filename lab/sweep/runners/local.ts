@@ -5,6 +5,7 @@ import { createInterface } from "node:readline";
 import { InputError } from "../../../core/errors.ts";
 import { whyUnwritable } from "../../../traces/replace-file.ts";
 import { throwIfInterrupted } from "../../control.ts";
+import { reportsBeside } from "../report-files.ts";
 import { isDiskFull } from "../run-shard.ts";
 import { parseResult } from "../shard.ts";
 import { type Outcome, type ShardRunner, type ShardTask, smallShards } from "./runner.ts";
@@ -37,18 +38,25 @@ export function localRunner({ workers, program, folder }: LocalOptions): ShardRu
       const stopped = AbortSignal.any([signal, stop.signal]);
       const lane = async () => {
         let worker: LocalWorker | undefined;
+        // The results of a shard are put in their places while the worker runs the next one.
+        let collected: Promise<void> = Promise.resolve();
         try {
           while (next < tasks.length && !stopped.aborted) {
             const task = tasks[next++];
             if (worker === undefined || worker.hasEnded) worker = new LocalWorker(program, stopped);
-            const outcome = await runTask(worker, task, folder());
-            if (!stopped.aborted) await ended(task, outcome);
+            const [answer] = await Promise.all([runTask(worker, task, folder()), collected]);
+            collected = collect(task, answer, folder(), async (outcome) => {
+              if (!stopped.aborted) await ended(task, outcome);
+            });
+            collected.catch(() => stop.abort());
           }
+          await collected;
         } catch (error) {
           stop.abort();
           throw error;
         } finally {
           await worker?.end();
+          await Promise.allSettled([collected]);
         }
       };
       const lanes = await Promise.allSettled(Array.from({ length: Math.min(workers, tasks.length) }, lane));
@@ -59,23 +67,43 @@ export function localRunner({ workers, program, folder }: LocalOptions): ShardRu
   };
 }
 
-async function runTask(worker: LocalWorker, { name, text, count }: ShardTask, folder: string): Promise<Outcome> {
-  const [input, output] = [join(folder, `${name}.json`), join(folder, `${name}.result.json`)];
+/** How a worker ended a shard. `hasEnded`, `exitCode`: of its process. */
+type Ended = { readonly answer: WorkerAnswer; readonly hasEnded: boolean; readonly exitCode: number | null };
+
+const filesOf = ({ name }: ShardTask, folder: string) => {
+  const output = join(folder, `${name}.result.json`);
+  return { input: join(folder, `${name}.json`), output, reports: reportsBeside(output) };
+};
+
+async function runTask(worker: LocalWorker, task: ShardTask, folder: string): Promise<Ended> {
+  const { input, output } = filesOf(task, folder);
   try {
-    await writeFile(input, text);
+    await writeFile(input, task.text);
   } catch (error) {
     const why = whyUnwritable(error);
     throw why === undefined ? error : new InputError(`${input}: cannot be written (${why})`);
   }
+  const answer = await worker.run(input, output);
+  return { answer, hasEnded: worker.hasEnded, exitCode: worker.exitCode };
+}
+
+/** Passes the outcome of a shard on, and removes its files. */
+async function collect(
+  task: ShardTask,
+  { answer, hasEnded, exitCode }: Ended,
+  folder: string,
+  pass: (outcome: Outcome) => Promise<void>,
+): Promise<void> {
+  const { input, output, reports } = filesOf(task, folder);
   try {
-    const answer = await worker.run(input, output);
-    if ("done" in answer) return { result: parseResult(await readFile(output, "utf8"), output) };
+    if ("done" in answer) return await pass({ result: parseResult(await readFile(output, "utf8"), output), reports });
     if (isDiskFull(new Error(answer.failed))) throw new InputError(answer.failed);
     // A process that ends with exit code 2 has refused its input, which it would refuse again.
-    return { lost: answer.failed, isFinal: worker.exitCode === 2 ? count === 1 : !worker.hasEnded };
+    await pass({ lost: answer.failed, isFinal: exitCode === 2 ? task.count === 1 : !hasEnded });
   } finally {
     await rm(input, { force: true });
     await rm(output, { force: true });
+    await rm(reports, { recursive: true, force: true });
   }
 }
 

@@ -9,7 +9,8 @@ export interface ShardTask {
 
 /** How a shard ended: with results, or without, because its worker ended or could not run it. */
 export type Outcome =
-  | { readonly result: ShardResult }
+  /** `reports`: the folder of reports that the results do not have; they are moved out of it. */
+  | { readonly result: ShardResult; readonly reports?: string }
   /** `isFinal`: it would end in the same way again. */
   | { readonly lost: string; readonly isFinal?: boolean };
 

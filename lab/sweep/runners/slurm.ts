@@ -7,6 +7,7 @@ import { promisify } from "node:util";
 import { InputError } from "../../../core/errors.ts";
 import { throwIfInterrupted } from "../../control.ts";
 import { quoted } from "../../output/command-line.ts";
+import { reportsBeside } from "../report-files.ts";
 import { parseResult } from "../shard.ts";
 import type { Outcome, ShardRunner } from "./runner.ts";
 
@@ -91,7 +92,9 @@ async function collect(
       const output = path(k, "result.json");
       if (existsSync(output)) {
         open.delete(k);
-        await ended(k, { result: parseResult(await readFile(output, "utf8"), output) });
+        const reports = reportsBeside(output);
+        await ended(k, { result: parseResult(await readFile(output, "utf8"), output), reports });
+        await rm(reports, { recursive: true, force: true });
         for (const end of ["json", "result.json", "log"]) await rm(path(k, end), { force: true });
       } else if (queued !== undefined && !queued.has(k)) {
         open.set(k, missed + 1);
