@@ -60,10 +60,18 @@ export async function listProfiles(folder: string = profilesFolder): Promise<Pro
   return await Promise.all(folders.sort().map((name) => profileFolder(join(folder, name))));
 }
 
+let ofPackage: Promise<ProfileFolder[]> | undefined;
+
+/** The profiles of the package, which are read once per process. */
+export async function packageProfiles(): Promise<ProfileFolder[]> {
+  ofPackage ??= listProfiles();
+  return await ofPackage;
+}
+
 /** A profile by its folder, or by the name of one of the package. @throws InputError */
 export async function profileNamed(name: string): Promise<ProfileFolder> {
   if (/[/\\]|^\.\.?$/.test(name)) return await profileFolder(name);
-  const known = await listProfiles();
+  const known = await packageProfiles();
   const found = known.find((profile) => profile.name === name);
   if (found) return found;
   const names = known.map((profile) => profile.name);
@@ -80,7 +88,7 @@ export async function profileOf(
   model: string,
   tensorParallel: number,
 ): Promise<ProfileFolder | undefined> {
-  const known = await listProfiles();
+  const known = await packageProfiles();
   return known.find((one) => one.gpu === gpu && one.model === model && one.tensorParallel.includes(tensorParallel));
 }
 

@@ -2,7 +2,7 @@ import { InputError } from "../../core/errors.ts";
 import type { Hardware } from "../../sim/cost/hardware.ts";
 import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import type { OperatorProfile } from "../../sim/cost/profile/profile.ts";
-import { listProfiles, type ProfileFolder, profileNamed, profileOf } from "../profiles/catalogue.ts";
+import { type ProfileFolder, packageProfiles, profileNamed, profileOf } from "../profiles/catalogue.ts";
 import { readProfile } from "../profiles/read-profile.ts";
 import { expertDevices, type Parallelism } from "./parallelism.ts";
 import type { SimulationOptions } from "./simulation-options.ts";
@@ -70,7 +70,7 @@ export async function profileFor(
 export async function unusedProfileNote(options: ProfileOptions, system: System): Promise<string | undefined> {
   if (options.cost !== undefined || options.efficiency !== undefined) return undefined;
   const { model, hardware, parallelism } = system;
-  const found = (await listProfiles()).find((one) => one.gpu === hardware.name && one.model === model.name);
+  const found = (await packageProfiles()).find((one) => one.gpu === hardware.name && one.model === model.name);
   if (found === undefined) return undefined;
   const { tensorParallel } = parallelism;
   const isMeasured = found.tensorParallel.includes(tensorParallel);

@@ -9,7 +9,7 @@ import type { DividedCost } from "./expert-group.ts";
 import { ExpertsTime } from "./experts-time.ts";
 import type { Hardware } from "./hardware.ts";
 import { kvTokenBytes } from "./kv-bytes.ts";
-import { layerKernels, layerMatrices } from "./layer-operators.ts";
+import { type LayerKernel, type LayerMatrix, layerKernels, layerMatrices } from "./layer-operators.ts";
 import { MatrixTime } from "./matrix-time.ts";
 import { expertLayers, type ModelShape } from "./model-shape.ts";
 import { RooflineDecodes } from "./roofline-decodes.ts";
@@ -41,6 +41,8 @@ export class Roofline implements DividedCost {
   readonly windowTokens: number | undefined;
   readonly #options: RooflineOptions & { readonly tensorParallel: number };
   readonly #efficiency: Efficiency;
+  readonly #matrices: readonly LayerMatrix[];
+  readonly #kernels: readonly LayerKernel[];
   readonly #matrix: MatrixTime;
   readonly #experts: ExpertsTime | undefined;
   readonly #elementwise: ElementwiseTime;
@@ -68,6 +70,8 @@ export class Roofline implements DividedCost {
     const efficiency = { ...efficiencyOf(hardware), ...options.efficiency };
     this.#options = { ...options, tensorParallel };
     this.#efficiency = efficiency;
+    this.#matrices = layerMatrices(shape, tensorParallel);
+    this.#kernels = layerKernels(shape, tensorParallel);
     this.#matrix = new MatrixTime(hardware, efficiency, shape.compute);
     this.#experts = shape.experts && new ExpertsTime(shape, hardware, efficiency, tensorParallel * dataParallel);
     this.#elementwise = new ElementwiseTime(hardware, efficiency);
@@ -149,12 +153,11 @@ export class Roofline implements DividedCost {
 
   /** The matrices and elementwise kernels of a step, and all-reduces. */
   #denseNs(tokens: number): number {
-    const { shape, tensorParallel: devices, stage = wholeModel } = this.#options;
+    const { shape, stage = wholeModel } = this.#options;
     const { layers, hidden, numberBytes, weightBytes } = shape;
     let ns = 0;
-    for (const matrix of layerMatrices(shape, devices))
-      ns += matrix.layers * this.#matrix.ns(tokens, matrix, weightBytes);
-    for (const kernel of layerKernels(shape, devices))
+    for (const matrix of this.#matrices) ns += matrix.layers * this.#matrix.ns(tokens, matrix, weightBytes);
+    for (const kernel of this.#kernels)
       ns += kernel.layers * this.#elementwise.ns(tokens * kernel.numbers * numberBytes);
     // After the embedding, attention and the feed-forward network.
     return ns + ((stage.isFirst ? 1 : 0) + 2 * layers) * this.#collectives.allReduceNs(tokens * hidden * numberBytes);
