@@ -8,6 +8,7 @@ import { join } from "node:path";
 import { fileURLToPath } from "node:url";
 import { asyncBufferFromFile, parquetMetadataAsync } from "hyparquet";
 import { median } from "../core/serving/distribution.ts";
+import { comparisonReport } from "../lab/dashboard/comparison-report.ts";
 import { bundlePage } from "../viz/bundle.ts";
 import { serveDashboard } from "../viz/server/serve.ts";
 import { measurePage } from "./dashboard-page.ts";
@@ -81,6 +82,7 @@ try {
     sources: none,
     keep: none,
     deleteRun: none,
+    report: comparisonReport,
   });
   const { num_rows } = await parquetMetadataAsync(await asyncBufferFromFile(join(runs, "run-0/events.parquet")));
   console.log(`${runCount} runs of 10,000 requests and ${num_rows} events each`);

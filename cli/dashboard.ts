@@ -1,12 +1,19 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { readdir } from "node:fs/promises";
+import { readdir, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
+import { comparisonReport } from "../lab/dashboard/comparison-report.ts";
 import { checkFolder, checkPolicies, sourcesIn } from "../lab/dashboard/sources.ts";
 import { deleteRun, linkRun } from "../lab/output/run-directory.ts";
 import { runsFolder } from "../lab/output/save.ts";
+import { replaceFile } from "../traces/replace-file.ts";
+import type { RunRow } from "../viz/api.ts";
+import { workloadOf } from "../viz/app/data/answer.ts";
+import { searchFor } from "../viz/app/data/search.ts";
+import { reportedRuns } from "../viz/server/reported-runs.ts";
+import { Runs } from "../viz/server/runs.ts";
 import type { Dashboard } from "../viz/server/serve.ts";
 import { path, wholeNumber } from "./input/options.ts";
 import { interruption, withEngine } from "./interrupt.ts";
@@ -18,6 +25,8 @@ interface DashboardOptions {
   readonly policies?: string;
   readonly models?: string;
   readonly open?: boolean;
+  readonly export?: string;
+  readonly search?: string;
 }
 
 const defaultPort = 8090;
@@ -28,6 +37,8 @@ Examples:
   kvlab dashboard runs/sweep --port 0      any free port
   kvlab dashboard --traces data --open     runs over these traces can be started
   kvlab dashboard --policies mine          runs with your own policies, too
+  kvlab dashboard --export paper.html --search tag=paper
+                                           a comparison of these runs as one file
 
 The server is reachable from this machine only. The page can start runs over the
 built-in example and the traces below the --traces folders, with the built-in
@@ -47,6 +58,8 @@ export function addDashboard(program: Command): void {
     .option("--policies <DIR>", "folder of your own policies for these runs", path("--policies", "a folder"))
     .option("--models <DIR>", "folder of models for runs on a real engine", path("--models", "a folder"))
     .option("--open", "open the page in the browser")
+    .option("--export <FILE>", "write a comparison as one HTML file, and end", path("--export", "a file"))
+    .option("--search <WORDS>", "the runs to export, as in the page's search (default: those of the newest workload)")
     .addHelpText("after", examples)
     .action(dashboard);
 }
@@ -56,6 +69,8 @@ async function dashboard(runs: string, options: DashboardOptions): Promise<void>
   for (const folder of options.traces) await checkFolder("--traces", folder);
   if (options.policies !== undefined) await checkPolicies(options.policies);
   if (options.models !== undefined) await checkFolder("--models", options.models);
+  if (options.export !== undefined) return await exportComparison(runs, options.export, options.search);
+  if (options.search !== undefined) throw new InputError("--search: selects the runs of --export, which is not given");
   const { bundlePage } = await import("../viz/bundle.ts");
   const folder = resolve(runs);
   const served = await serving(options.port, {
@@ -65,10 +80,31 @@ async function dashboard(runs: string, options: DashboardOptions): Promise<void>
     sources: () => sourcesIn(options),
     keep: (saved: string, id: string) => linkRun(saved, join(folder, id)),
     deleteRun: (id: string) => deleteRun(join(folder, id)),
+    report: comparisonReport,
   });
   print(`${served.url}  shows the runs in ${runs}; Ctrl-C ends it\n`);
   if (options.open) openBrowser(served.url);
   await untilSignal(served);
+}
+
+/** Writes the comparison of the runs that the search finds, or of the newest workload. @throws InputError if there are none */
+async function exportComparison(folder: string, file: string, search: string | undefined): Promise<void> {
+  const runs = new Runs(resolve(folder));
+  const rows = (await runs.list()).filter((row): row is RunRow => !("problem" in row) && !row.notes?.hidden);
+  const isFound = search === undefined ? undefined : searchFor(search);
+  const found = rows.filter((row) => (isFound ? isFound(row) : workloadOf(row) === workloadOf(rows[0])));
+  if (found.length === 0)
+    throw new InputError(
+      `${folder}: has no run${search === undefined ? "" : ` that --search ${JSON.stringify(search)} finds`}`,
+    );
+  const reported = await reportedRuns(
+    runs,
+    found.map(({ id }) => id),
+  );
+  const metric = found.find(({ uncertainty }) => uncertainty)?.uncertainty?.metric;
+  const html = comparisonReport(reported, metric);
+  await replaceFile(file, (temporary) => writeFile(temporary, html));
+  print(`${file}: a comparison of ${found.length} run${found.length === 1 ? "" : "s"}\n`);
 }
 
 /** @throws InputError if the path is not a folder, or is the folder of a single run. */

@@ -522,3 +522,10 @@ export interface LiveMetrics {
 
 /** GET /api/events: server-sent events; `runs` (the list has changed), `jobs` (data: Job[]), `live` (data: as in LiveList). */
 export type ServerEvent = "runs" | "jobs" | "live";
+
+/** POST /api/report → text/html: the comparison of at most 1000 runs as one document without scripts. */
+export interface ReportRequest {
+  readonly runs: readonly string[];
+  /** The definition of the hit ratio; by default `token`. */
+  readonly metric?: string;
+}

@@ -2,6 +2,7 @@ import { type IncomingHttpHeaders, request } from "node:http";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { afterAll } from "vitest";
+import { comparisonReport } from "../../lab/dashboard/comparison-report.ts";
 import { type SourceFolders, sourcesIn } from "../../lab/dashboard/sources.ts";
 import { deleteRun, linkRun } from "../../lab/output/run-directory.ts";
 import type { Job } from "../../viz/api.ts";
@@ -31,6 +32,7 @@ export async function dashboardOver(
     sources: () => sourcesIn({ traces, policies, models }),
     keep: (saved, id) => linkRun(saved, join(folder, id)),
     deleteRun: (id) => deleteRun(join(folder, id)),
+    report: comparisonReport,
     ...others,
   });
   open.push(dashboard);

@@ -5,13 +5,11 @@ import { curvesDetail, listCurves } from "./curves.ts";
 import type { Events } from "./events.ts";
 import { guard, headers } from "./guard.ts";
 import type { Sources } from "./job-words.ts";
-import type { Jobs } from "./jobs.ts";
-import type { LiveRuns } from "./live.ts";
-import { manageRoutes } from "./manage.ts";
+import { type ManagedParts, manageRoutes } from "./manage.ts";
 import { between, queryOf, wholeNumber } from "./query.ts";
 import { Refusal } from "./refusal.ts";
 import { pairsOf, Requests } from "./requests.ts";
-import { checkSameTrace, type Runs } from "./runs.ts";
+import { checkSameTrace } from "./runs.ts";
 import { arrivalSeriesOf, seriesOf } from "./series.ts";
 import { listSizes, sizeDetail } from "./sizes.ts";
 import type { Table, Tables } from "./tables.ts";
@@ -23,16 +21,11 @@ export interface Page {
   readonly files: ReadonlyMap<string, { readonly type: string; readonly bytes: Uint8Array }>;
 }
 
-export interface AppParts {
+export interface AppParts extends ManagedParts {
   readonly page: Page;
-  readonly runs: Runs;
   readonly tables: Tables;
-  readonly jobs: Jobs;
-  readonly live: LiveRuns;
   readonly events: Events;
   readonly sources: () => Promise<Sources>;
-  /** Deletes the folder of a run. @throws InputError if it is not one */
-  readonly deleteRun: (id: string) => Promise<void>;
 }
 
 const seriesQuery = z.strictObject({

@@ -5,6 +5,7 @@ import type { Jobs } from "./jobs.ts";
 import type { LiveRuns } from "./live.ts";
 import { parseChange } from "./notes.ts";
 import { Refusal } from "./refusal.ts";
+import { parseReportRequest, type ReportedRuns, reportedRuns } from "./reported-runs.ts";
 import type { Runs } from "./runs.ts";
 
 export interface ManagedParts {
@@ -13,10 +14,12 @@ export interface ManagedParts {
   readonly live: LiveRuns;
   /** Deletes the folder of a run. @throws InputError if it is not one */
   readonly deleteRun: (id: string) => Promise<void>;
+  /** A comparison as one HTML document. `metric`: the definition of the hit ratio. */
+  readonly report: (runs: ReportedRuns, metric: string) => string;
 }
 
-/** Changes of saved runs: their notes, and their deletion. */
-export function manageRoutes({ runs, jobs, live, deleteRun }: ManagedParts): Router {
+/** Changes of saved runs: their notes, and their deletion; and documents about them. */
+export function manageRoutes({ runs, jobs, live, deleteRun, report }: ManagedParts): Router {
   const routes = Router();
   const body = [onlyJson, express.json({ limit: "64kb", inflate: false })];
   routes.patch("/runs/:id", body, async (request: Request<{ id: string }>, response: Response) => {
@@ -36,6 +39,11 @@ export function manageRoutes({ runs, jobs, live, deleteRun }: ManagedParts): Rou
     }
     await runs.notes.remove(id);
     response.status(204).end();
+  });
+  const selection = [onlyJson, express.json({ limit: "512kb", inflate: false })];
+  routes.post("/report", selection, async (request: Request, response: Response) => {
+    const { runs: ids, metric } = parseReportRequest(request.body);
+    response.type("html").send(report(await reportedRuns(runs, ids), metric));
   });
   return routes;
 }

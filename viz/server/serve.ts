@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { dashboardApp, type Page } from "./app.ts";
+import { type AppParts, dashboardApp, type Page } from "./app.ts";
 import { Events } from "./events.ts";
 import { Jobs, type JobsOptions } from "./jobs.ts";
 import { LiveRuns } from "./live.ts";
@@ -8,12 +8,10 @@ import { removeStaleLiveRuns } from "./live-format.ts";
 import { Runs } from "./runs.ts";
 import { Tables } from "./tables.ts";
 
-export interface DashboardOptions extends JobsOptions {
+export interface DashboardOptions extends JobsOptions, Pick<AppParts, "deleteRun" | "report"> {
   readonly page: Page;
   /** 0: any free port. */
   readonly port: number;
-  /** Deletes the folder of a run. @throws InputError if it is not one */
-  readonly deleteRun: (id: string) => Promise<void>;
 }
 
 export interface Dashboard {
@@ -32,9 +30,9 @@ export async function serveDashboard(options: DashboardOptions): Promise<Dashboa
   const live = new LiveRuns(options.folder);
   const events = new Events({ runs: () => null, jobs: () => jobs.list(), live: () => live.rows });
   jobs.onChange = () => events.changed("jobs");
-  const { page, sources, deleteRun } = options;
+  const { page, sources, deleteRun, report } = options;
   const server = createServer(
-    dashboardApp({ page, runs, tables: new Tables(), jobs, live, events, sources, deleteRun }),
+    dashboardApp({ page, runs, tables: new Tables(), jobs, live, events, sources, deleteRun, report }),
   );
   server.maxConnections = 256;
   await new Promise<void>((resolve, reject) => {

@@ -66,8 +66,8 @@ const classesOf = (background: 0 | 1) =>
     .map((colour, i) => `.c${i} { stroke: ${colour[background]} } .f${i} { fill: ${colour[background]} }`)
     .join("\n  ");
 
-/** Text, grid and curves on light and dark backgrounds. */
-const style = `
+/** Text, grid and curves on light and dark backgrounds; classes `f0` to `f7` fill with the colours of the curves. */
+export const chartStyle = `
   svg { background: #ffffff } text { fill: #24292f } .muted { fill: #57606a } .ground { fill: #ffffff }
   .grid { stroke: #d8dee4 } .axis { stroke: #57606a }
   ${classesOf(0)}
@@ -100,7 +100,7 @@ export function chartSvg({ title, subtitle, x, y, curves }: Chart): string {
     ...legend.parts,
   ];
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif" font-size="13" role="img" aria-label="${escaped(title)}">
-<style>${style}
+<style>${chartStyle}
 </style>
 <rect class="ground" width="${width}" height="${height}"/>
 <text x="${margin.left}" y="24" font-size="15" font-weight="600">${escaped(title)}</text>
@@ -186,4 +186,6 @@ function legendOf(curves: readonly Curve[]): { readonly parts: string[]; readonl
   return { parts, rows: row + 1 };
 }
 
-const escaped = (text: string) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
+/** A text in XML or HTML, also in an attribute. */
+export const escaped = (text: string): string =>
+  text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");

@@ -1,5 +1,6 @@
 import { h } from "../controls/dom.ts";
 import { downloadPng, downloadSvg } from "../controls/download.ts";
+import { provenanceOf } from "../controls/provenance.ts";
 
 /** A titled card with a drawing that can be saved as SVG and PNG. */
 export interface Figure {
@@ -21,11 +22,12 @@ export function figure(initialTitle: string, toSvg?: () => SVGSVGElement | undef
   const body = h("div", { class: "drawing" });
   const tools = h("div", { class: "tools" });
   const note = h("p", { class: "note", hidden: true });
-  const save = (download: (title: string, svg: SVGSVGElement) => void) => () => {
+  const save = (download: typeof downloadSvg) => async () => {
+    const provenance = await provenanceOf(body);
     const created = toSvg?.();
     if (created) body.append(created);
     const svg = created ?? body.querySelector("svg");
-    if (svg) download(title, svg);
+    if (svg) await download(title, svg, provenance);
     created?.remove();
   };
   const exports = h(

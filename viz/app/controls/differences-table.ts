@@ -1,6 +1,7 @@
 import type { RunRow } from "../../api.ts";
 import type { ComparisonFigure } from "../charts/comparison-figure.ts";
-import { type Comparison, isBound, isTimed, nameOf, rowsByLabel, styleOf } from "../data/comparison.ts";
+import { baselineOf } from "../data/baseline.ts";
+import { type Comparison, isTimed, nameOf, styleOf } from "../data/comparison.ts";
 import { approximate, change, integer, milliseconds, percent, points } from "../data/format.ts";
 import { linkTo, updateRoute } from "../route.ts";
 import type { ViewContext } from "../view.ts";
@@ -20,42 +21,12 @@ interface Metric {
   readonly inPoints?: boolean;
 }
 
-/** Prefix of a baseline that is a label: each run is compared with the run of this label and of its own cache size. */
-const labelPrefix = "of:";
-
-const sizeKey = ({ trace, requests, capacityTokens }: RunRow) => `${trace} ${requests} ${capacityTokens}`;
-
 /** All runs with their differences from a baseline: one run, or the run of a policy at the same cache size. */
 export function differencesTable(first: Comparison, { params }: ViewContext, metricOf: () => string): ComparisonFigure {
   let comparison = first;
   let requestedBase = params.get("base");
-  const choicesOf = () => {
-    // The default is the label with the most runs, LRU first; bounds are last.
-    const rank = (group: readonly RunRow[]) =>
-      isBound(group[0]) ? 0 : group.length + (group[0].eviction === "lru" ? 0.5 : 0);
-    const groups = [...rowsByLabel(comparison.rows, comparison.labels)]
-      .filter(([, group]) => group.length > 1)
-      .sort(([, a], [, b]) => rank(b) - rank(a));
-    return [
-      ...groups.map(([label]) => ({ value: `${labelPrefix}${label}`, label: `${label}, same cache size` })),
-      ...comparison.rows.map(({ id }) => ({ value: id, label: nameOf(comparison, id) })),
-    ];
-  };
-  let base = "";
-  let bases: ReadonlyMap<string, RunRow | undefined> = new Map();
-  const baseOf = ({ id }: RunRow) => bases.get(id);
-  /** Resolves the baseline of each run. */
-  const resolveBase = () => {
-    const { rows, labels } = comparison;
-    const choices = choicesOf();
-    const isChoice = (wanted: string | null) => choices.some(({ value }) => value === wanted);
-    base = [requestedBase, ...pinnedBases(comparison)].find(isChoice) ?? choices[0].value;
-    const single = rows.find(({ id }) => id === base);
-    const isBase = ({ id }: RunRow) => `${labelPrefix}${labels.get(id)}` === base;
-    const same = new Map(rows.filter(isBase).map((row) => [sizeKey(row), row]));
-    bases = new Map(rows.map((row) => [row.id, single ?? same.get(sizeKey(row))]));
-    return choices;
-  };
+  let baseline = baselineOf(first, requestedBase);
+  const baseOf = (row: RunRow) => baseline.of(row);
   const all: readonly Metric[] = [
     {
       name: "hits",
@@ -128,13 +99,14 @@ export function differencesTable(first: Comparison, { params }: ViewContext, met
   const setBase = (id: string) => {
     requestedBase = id;
     updateRoute({ base: id });
-    resolveBase();
+    baseline = baselineOf(comparison, requestedBase);
     table.show(listed());
   };
   const list = select("Baseline", [], "", setBase);
   const show = (latest: Comparison) => {
     comparison = latest;
-    setChoices(list, resolveBase(), base);
+    baseline = baselineOf(comparison, requestedBase);
+    setChoices(list, baseline.choices, baseline.value);
     table.show(listed());
   };
   const head = h(
@@ -146,10 +118,6 @@ export function differencesTable(first: Comparison, { params }: ViewContext, met
   );
   return { element: h("section", { class: "card" }, head, table.element), show };
 }
-
-/** The baseline that is pinned: its policy at each cache size, if it was run at several, or the run. */
-const pinnedBases = ({ rows, labels }: Comparison): string[] =>
-  rows.filter(({ notes }) => notes?.baseline).flatMap(({ id }) => [`${labelPrefix}${labels.get(id)}`, id]);
 
 /** The share of the gap between lru and the proven bound that the policy closes, if a run has it. */
 const gapColumn = ({ rows }: Comparison, metricOf: () => string): Column<RunRow>[] =>

@@ -1,5 +1,6 @@
 import { csvText, latexText, markdownText, type TableText } from "../data/table-text.ts";
 import { h } from "./dom.ts";
+import type { Provenance } from "./provenance.ts";
 
 /** Saves a file that the page has generated. */
 export function download(name: string, content: Blob): void {
@@ -30,14 +31,17 @@ const formats = {
 export type TableFormat = keyof typeof formats;
 export const tableFormats = Object.keys(formats) as readonly TableFormat[];
 
-export const downloadSvg = (title: string, svg: SVGSVGElement): void =>
-  download(fileName(title, "svg"), new Blob([standalone(svg)], { type: "image/svg+xml" }));
+/** Saves a figure with its title above, and its workload and commands below. */
+export async function downloadSvg(title: string, svg: SVGSVGElement, provenance?: Provenance): Promise<void> {
+  const { text } = standalone(title, svg, provenance);
+  download(fileName(title, "svg"), new Blob([text], { type: "image/svg+xml" }));
+}
 
-/** The SVG as it is rendered, at twice its size. */
-export async function downloadPng(title: string, svg: SVGSVGElement): Promise<void> {
-  const { width, height } = svg.getBoundingClientRect();
+/** The same as it is rendered, at twice its size. */
+export async function downloadPng(title: string, svg: SVGSVGElement, provenance?: Provenance): Promise<void> {
+  const { text, width, height } = standalone(title, svg, provenance);
   const image = new Image();
-  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(standalone(svg))}`;
+  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
   const canvas = h("canvas", { width: width * 2, height: height * 2 });
   canvas.getContext("2d")?.drawImage(image, 0, 0, width * 2, height * 2);
@@ -62,8 +66,19 @@ const styles = [
   "display",
 ];
 
-/** The SVG with the computed styles inlined, so that it renders identically without the style sheet. */
-function standalone(svg: SVGSVGElement): string {
+interface Standalone {
+  readonly text: string;
+  readonly width: number;
+  readonly height: number;
+}
+
+const headHeight = 34;
+const lineHeight = 15;
+/** Lines of the commands below a figure; the description of the SVG has all. */
+const mostLines = 6;
+
+/** The figure with its computed styles inlined, so that it renders identically without the style sheet. */
+function standalone(title: string, svg: SVGSVGElement, provenance: Provenance | undefined): Standalone {
   const copy = svg.cloneNode(true) as SVGSVGElement;
   const originals = svg.querySelectorAll("*");
   copy.querySelectorAll("*").forEach((element, i) => {
@@ -75,17 +90,60 @@ function standalone(svg: SVGSVGElement): string {
   copy.querySelectorAll("style, [data-hover]").forEach((element) => {
     element.remove();
   });
-  const { width, height } = svg.getBoundingClientRect();
-  copy.setAttribute("xmlns", "http://www.w3.org/2000/svg");
-  copy.setAttribute("width", String(width));
-  copy.setAttribute("height", String(height));
+  const { width, height: figureHeight } = svg.getBoundingClientRect();
   const { color, fontFamily } = getComputedStyle(svg);
   const ground = getComputedStyle(svg.closest(".card") ?? document.body).backgroundColor;
-  copy.setAttribute("style", `background:${ground};color:${color};font-family:${fontFamily}`);
-  const rect = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-  rect.setAttribute("width", "100%");
-  rect.setAttribute("height", "100%");
-  rect.setAttribute("fill", ground);
-  copy.prepend(rect);
-  return new XMLSerializer().serializeToString(copy);
+  copy.setAttribute("y", String(headHeight));
+  copy.setAttribute("width", String(width));
+  copy.setAttribute("height", String(figureHeight));
+  copy.setAttribute("style", `color:${color};font-family:${fontFamily}`);
+  const lines = provenance ? linesOf(provenance, Math.floor((width - 24) / 6.1)) : [];
+  const height = headHeight + figureHeight + (lines.length > 0 ? 14 : 0) + lines.length * lineHeight;
+  const texts = lines.map((line, i) =>
+    svgElement(
+      "text",
+      { x: 12, y: headHeight + figureHeight + (i + 1) * lineHeight, "font-size": 10, fill: color, opacity: 0.8 },
+      line,
+    ),
+  );
+  const whole = svgElement(
+    "svg",
+    { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": fontFamily, style: `background:${ground}` },
+    svgElement("title", {}, title),
+    svgElement("desc", {}, provenance ? [provenance.workload, ...provenance.commands].join("\n") : title),
+    svgElement("rect", { width: "100%", height: "100%", fill: ground }),
+    svgElement("text", { x: 12, y: 23, "font-size": 16, "font-weight": 600, fill: color }, title),
+    copy,
+    ...texts,
+  );
+  return { text: new XMLSerializer().serializeToString(whole), width, height };
+}
+
+/** The workload and the commands in lines of so many characters. */
+function linesOf({ workload, commands, left }: Provenance, length: number): string[] {
+  const wrapped = commands.flatMap((command) => wrap(command, length));
+  const rest = left > 0 ? [`… and the commands of ${left} more runs`] : wrapped.length > mostLines ? ["…"] : [];
+  return [...wrap(workload, length), ...wrapped.slice(0, mostLines), ...rest];
+}
+
+function wrap(text: string, length: number): string[] {
+  const lines: string[] = [];
+  for (const word of text.split(" ")) {
+    const last = lines.at(-1);
+    if (last !== undefined && last.length + 1 + word.length <= length) lines[lines.length - 1] = `${last} ${word}`;
+    else lines.push(word);
+  }
+  return lines;
+}
+
+/** Creates an SVG element. */
+function svgElement(
+  tag: string,
+  props: Readonly<Record<string, string | number>>,
+  ...children: readonly (Node | string)[]
+): SVGElement {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(props)) element.setAttribute(name, String(value));
+  element.append(...children);
+  return element;
 }

@@ -9,6 +9,7 @@ import type {
   MomentData,
   PairData,
   PrefixData,
+  ReportRequest,
   RequestsData,
   RunDetail,
   RunList,
@@ -63,6 +64,14 @@ export async function changeNotes(id: string, change: RunNotesChange): Promise<v
 export async function deleteRun(id: string): Promise<void> {
   const response = await request(runPath(id), { method: "DELETE" });
   if (!response.ok) throw new Error(await errorText(response));
+}
+
+/** The comparison of runs as an HTML document. @throws Error with the server's message */
+export async function getReport(body: ReportRequest): Promise<string> {
+  const headers = { "content-type": "application/json" };
+  const response = await request("api/report", { method: "POST", headers, body: JSON.stringify(body) });
+  if (!response.ok) throw new Error(await errorText(response));
+  return await response.text();
 }
 
 export function getSeries(

@@ -3,6 +3,7 @@ import { hitRatioBars, hitRatioCurve } from "../charts/hit-ratio.ts";
 import { activeRunsCard } from "../controls/active-runs.ts";
 import { h, select } from "../controls/dom.ts";
 import { metricTiles, type Tile } from "../controls/metric-tiles.ts";
+import { describeRuns } from "../controls/provenance.ts";
 import { redrawing } from "../controls/redraw.ts";
 import { type Column, Table } from "../controls/table.ts";
 import {
@@ -95,6 +96,7 @@ function drawAnswer({ root, params, server, signal }: ViewContext, redraw: () =>
     ),
   );
   const names = comparisonOf(rows, server.rows);
+  describeRuns(root, () => rows);
   const nameIn = (row: RunRow) => names.bandLabels.get(row.id) ?? nameOf(names, row.id);
   if (areTimed) root.append(rateCard(answersByRate(rows)));
   if (size && !areTimed) root.append(metricTiles(tilesOf(size, metric, nameIn)));

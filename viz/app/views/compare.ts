@@ -6,7 +6,9 @@ import { requestPairsFigure } from "../charts/request-pairs.ts";
 import { configurationDiff } from "../controls/configuration-diff.ts";
 import { differencesTable } from "../controls/differences-table.ts";
 import { h, select, setChoices } from "../controls/dom.ts";
+import { describeRuns } from "../controls/provenance.ts";
 import { redrawing } from "../controls/redraw.ts";
+import { reportButton } from "../controls/report-button.ts";
 import { workloadOf } from "../data/answer.ts";
 import { type Comparison, comparisonOf, isTimed } from "../data/comparison.ts";
 import { hitRatios } from "../data/format.ts";
@@ -126,9 +128,14 @@ function buildFigures(context: ViewContext, first: Comparison): (selection: Sele
   const goTo = (value: string) => {
     location.hash = linkTo("compare", { workload: value, metric });
   };
+  const idsOf = () => [...shown.rows, ...shown.interrupted].map(({ id }) => id);
+  const report = reportButton(idsOf, metricOf);
+  describeRuns(root, () => shown.rows);
   const selectionBar = h("div");
   const workloadList = select("All runs of", [], "", goTo);
-  root.append(h("div", { class: "bar" }, selectionBar, select("Hit ratio definition", metrics, metric, setMetric)));
+  root.append(
+    h("div", { class: "bar" }, selectionBar, select("Hit ratio definition", metrics, metric, setMetric), report),
+  );
   const timed = areTimed ? [latencyFigure(context), throughputFigure(signal)] : [];
   const warnings = h("ul");
   root.append(h("div", { class: "warnings", role: "status" }, warnings));

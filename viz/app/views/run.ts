@@ -8,6 +8,7 @@ import { h } from "../controls/dom.ts";
 import { metricTiles, type Tile } from "../controls/metric-tiles.ts";
 import { noRunNamed } from "../controls/no-run.ts";
 import { prefixesCard } from "../controls/prefix-tables.ts";
+import { describeRuns } from "../controls/provenance.ts";
 import { redrawing } from "../controls/redraw.ts";
 import {
   approximate,
@@ -106,6 +107,7 @@ async function showRun(context: ViewContext): Promise<void> {
 function drawRun(context: ViewContext, { row, command, files }: RunDetail, report: Report): void {
   const { root, signal } = context;
   const { interrupted } = report;
+  describeRuns(root, () => [row]);
   root.append(
     h("h1", {}, row.id),
     h(
