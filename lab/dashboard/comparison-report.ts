@@ -139,6 +139,7 @@ function resultsTable(listed: readonly RunRow[], { rows, all }: ReportedRuns, me
   const notes = base && listed.length > 1 ? `${definition} Baseline: ${base}.` : definition;
   const isBase = (row: RunRow) => baseline.of(row) === row && listed.some((each) => difference(each) !== undefined);
   return `${table(
+    "Results",
     used.map(({ label }) => label),
     listed.map((row) => ({ cells: used.map(({ of }) => of(row) ?? "–"), isBase: isBase(row) })),
   )}<p class="muted">${escaped(notes)}${listed.some(isTimed) ? " Latencies are those of served requests." : ""}</p>`;
@@ -150,14 +151,14 @@ interface Row {
 }
 
 /** The first column is text, the others are numbers. */
-function table(header: readonly string[], rows: readonly Row[], areNumbers = true): string {
+function table(title: string, header: readonly string[], rows: readonly Row[], areNumbers = true): string {
   const classOf = (i: number) => (i > 0 && areNumbers ? ' class="number"' : "");
   const head = header.map((text, i) => `<th scope="col"${classOf(i)}>${escaped(text)}</th>`).join("");
   const body = rows.map(({ cells, isBase }) => {
     const row = cells.map((text, i) => `<td${classOf(i)}>${escaped(text)}</td>`).join("");
     return `<tr${isBase ? ' class="baseline"' : ""}>${row}</tr>`;
   });
-  return `<div class="scroll"><table><thead><tr>${head}</tr></thead><tbody>\n${body.join("\n")}\n</tbody></table></div>`;
+  return `<div class="scroll" tabindex="0" role="region" aria-label="${title}"><table><thead><tr>${head}</tr></thead><tbody>\n${body.join("\n")}\n</tbody></table></div>`;
 }
 
 const rowSettings = [
@@ -196,6 +197,7 @@ function settingsSections(rows: readonly RunRow[], name: (row: RunRow) => string
       ? [
           "<h2>Settings that differ</h2>",
           table(
+            "Settings that differ",
             ["Run", ...differing],
             rows.map((row, i) => ({ cells: [name(row), ...differing.map((setting) => all[i].get(setting) ?? "–")] })),
             false,

@@ -31,7 +31,7 @@ describe.runIf(hasBrowser)("names, tags and notes of runs", () => {
           ...["--out", `runs/${eviction}-${blocks}`],
         ]);
     url = (await dashboardOver(runs, { page: await bundlePage() })).dashboard.url;
-  }, 60_000);
+  }, 120_000);
 
   test("are found by the search, and shown by another dashboard over the folder", async () => {
     const page = await visit(`${url}#/runs`);

@@ -31,11 +31,25 @@ test("the best policy of each size is that with the highest ratio, its gain that
   ];
   const [answer] = answersBySize(rows, "token");
   expect(answer).toMatchObject({ capacityTokens: 16_000, gapClosed: 0.5, isGainNoise: false });
-  expect([answer.best.eviction, answer.lru?.id]).toEqual(["lfu", "lru-1000"]);
+  expect([answer.best.eviction, answer.reference?.id]).toEqual(["lfu", "lru-1000"]);
   expect(answer.gain).toBeCloseTo(0.1, 12);
   expect(answer.savedTokens).toBeCloseTo(1000, 9);
   expect(answer.asGood.map(({ eviction }) => eviction)).toEqual(["mru"]);
   expect(answersBySize(rows, "block")).toEqual([]);
+});
+
+test("the reference is the pinned baseline at every size, and twice the size and the optimum are stated where they were run", () => {
+  const rows = [
+    ...[run("lru", 1000, 0.2), run("fifo", 1000, 0.1, { notes: { baseline: true } }), run("lfu", 1000, 0.3)],
+    ...[run("lru", 2001, 0.45), run("fifo", 2001, 0.15), run("lru", 3000, 0.5), run("belady", 1000, 0.6)],
+  ];
+  const [first, second, third] = answersBySize(rows, "token");
+  expect([first, second, third].map(({ reference }) => reference?.id)).toEqual(["fifo-1000", "fifo-2001", undefined]);
+  expect([first.gain, second.gain]).toEqual([0.3 - 0.1, 0.45 - 0.15]);
+  expect(first.optimum?.id).toBe("belady-1000");
+  expect(first.doubled?.best.id).toBe("lru-2001");
+  expect(first.doubled?.gain).toBeCloseTo(0.15, 12);
+  expect([second.doubled, second.optimum]).toEqual([undefined, undefined]);
 });
 
 test("another GiB gives the rise to the next size that was run, divided by their distance", () => {

@@ -18,7 +18,7 @@ beforeAll(async () => {
   await kvlab(folder, ["replay", "example", "--limit", "20", "--blocks", "60", "--out", "runs/of-another-workload"]);
   client = await dashboardOver(runs);
   other = await dashboardOver(runs);
-});
+}, 120_000);
 
 async function notesOf(id: string, from: Client = client): Promise<RunNotes | undefined> {
   const row = (await from.get<RunList>("/api/runs")).runs.find((each) => each.id === id);

@@ -16,7 +16,7 @@ beforeAll(async () => {
   await kvlab(folder, [...example, "--eviction", "lru,fifo", "--blocks", "100,300", "--out", "runs"]);
   const sim = ["--target", "sim", "--preset", "vllm,sglang", "--blocks", "500", "--rate", "2,4"];
   await kvlab(folder, [...example, ...sim, "--slo", "ttft=500ms", "--out", "timed"]);
-});
+}, 120_000);
 
 /** The addresses that a document refers to. */
 const references = (html: string) =>

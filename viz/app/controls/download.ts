@@ -93,6 +93,7 @@ function standalone(title: string, svg: SVGSVGElement, provenance: Provenance | 
   const { width, height: figureHeight } = svg.getBoundingClientRect();
   const { color, fontFamily } = getComputedStyle(svg);
   const ground = getComputedStyle(svg.closest(".card") ?? document.body).backgroundColor;
+  for (const name of ["class", "tabindex"]) copy.removeAttribute(name);
   copy.setAttribute("y", String(headHeight));
   copy.setAttribute("width", String(width));
   copy.setAttribute("height", String(figureHeight));

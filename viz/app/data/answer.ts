@@ -15,13 +15,13 @@ export const workloadsOf = (rows: readonly RunRow[]): string[] => [
 export interface SizeAnswer {
   readonly capacityTokens: number;
   readonly best: RunRow;
-  /** The run of LRU with the same index, rules and seed; undefined: none was run. */
-  readonly lru: RunRow | undefined;
-  /** Hit ratio of the best − that of LRU. */
+  /** The run of the reference at this size; undefined: none was run. */
+  readonly reference: RunRow | undefined;
+  /** Hit ratio of the best − that of the reference. */
   readonly gain: number | undefined;
   /** Whether the 95 % interval of the gain contains 0; undefined: there is no interval. */
   readonly isGainNoise: boolean | undefined;
-  /** Prompt tokens that LRU computes and the best does not. */
+  /** Prompt tokens that the reference computes and the best does not. */
   readonly savedTokens: number | undefined;
   /** Share of the gap between LRU and the proven bound that the best closes; null: LRU reaches the bound. */
   readonly gapClosed: number | null | undefined;
@@ -29,6 +29,10 @@ export interface SizeAnswer {
   readonly asGood: readonly RunRow[];
   /** Rise of the best hit ratio to the next larger size that was run, for each GiB. */
   readonly perGiB: number | undefined;
+  /** The best policy at twice the size, and the rise of the hit ratio; undefined: that size was not run. */
+  readonly doubled: { readonly best: RunRow; readonly gain: number } | undefined;
+  /** The offline optimum at this size; undefined: none was run. */
+  readonly optimum: RunRow | undefined;
 }
 
 /** Bytes of a token's keys and values where the runs have no model: those of llama-3.1-8b in 16 bits. */
@@ -38,10 +42,23 @@ const GiB = 2 ** 30;
 const optionsOf = ({ index, preset, settings }: RunRow) =>
   JSON.stringify([index, preset, Object.entries(settings).sort(([a], [b]) => (a < b ? -1 : 1))]);
 
+/** The index, preset, policy and settings of a run, without its cache size and its rate. */
+const systemOf = ({ settings: { requestsPerS: _, speed: __, ...settings }, ...row }: RunRow) =>
+  JSON.stringify([row.eviction, optionsOf({ ...row, settings })]);
+
+/** The pinned baseline of these runs; undefined: the reference is LRU with the options of the best. */
+export const pinnedIn = (rows: readonly RunRow[]): RunRow | undefined => rows.find(({ notes }) => notes?.baseline);
+
+/** Whether `row` is the run that `best` is compared with: of the same size and rate. */
+const isReferenceOf = (row: RunRow, best: RunRow, pinned: RunRow | undefined): boolean =>
+  pinned ? systemOf(row) === systemOf(pinned) : row.eviction === "lru" && optionsOf(row) === optionsOf(best);
+
 /** The best policy at each cache size, ascending. `metric`: the hit ratio. */
 export function answersBySize(rows: readonly RunRow[], metric: string): SizeAnswer[] {
   const ratioOf = ({ hitRatio }: RunRow) => hitRatio[metric];
   const online = rows.filter((row) => !row.interrupted && !isBound(row) && ratioOf(row) !== undefined);
+  const pinned = pinnedIn(online);
+  const optima = rows.filter((row) => !row.interrupted && row.eviction === "belady" && ratioOf(row) !== undefined);
   const sizes = [...new Set(online.map(({ capacityTokens }) => capacityTokens!))].sort((a, b) => a - b);
   const bests = sizes.map((size) =>
     online
@@ -51,16 +68,20 @@ export function answersBySize(rows: readonly RunRow[], metric: string): SizeAnsw
   return sizes.map((capacityTokens, i): SizeAnswer => {
     const same = online.filter((row) => row.capacityTokens === capacityTokens);
     const best = bests[i];
-    const lru = same.find((row) => row.eviction === "lru" && optionsOf(row) === optionsOf(best));
+    const reference = same.find((row) => isReferenceOf(row, best, pinned));
+    const twice = sizes.findIndex((size) => isAbout(size, 2 * capacityTokens));
+    const optimum = optima.find((row) => row.capacityTokens === capacityTokens);
     const next = bests[i + 1];
     const grownGiB = next && ((sizes[i + 1] - capacityTokens) * (best.kvBytesPerToken ?? defaultTokenBytes)) / GiB;
     const interval = best.uncertainty?.metric === metric ? best.uncertainty.gainOverLru : undefined;
     const isAsGood = (row: RunRow) => row.uncertainty?.metric === metric && row.uncertainty.behindBest.low <= 0;
     return {
-      ...{ capacityTokens, best, lru },
-      gain: lru && ratioOf(best) - ratioOf(lru),
-      isGainNoise: interval && best !== lru ? interval.low <= 0 && interval.high >= 0 : undefined,
-      savedTokens: lru && best.hitTokens - lru.hitTokens,
+      ...{ capacityTokens, best, reference, optimum },
+      gain: reference && ratioOf(best) - ratioOf(reference),
+      // Intervals are those of the gain over LRU.
+      isGainNoise: interval && best !== reference && !pinned ? interval.low <= 0 && interval.high >= 0 : undefined,
+      savedTokens: reference && best.hitTokens - reference.hitTokens,
+      doubled: twice < 0 ? undefined : { best: bests[twice], gain: ratioOf(bests[twice]) - ratioOf(best) },
       gapClosed: best.gapClosed?.[metric],
       asGood: same.filter((row) => row !== best && isAsGood(row)),
       perGiB: next && (ratioOf(next) - ratioOf(best)) / grownGiB,
@@ -68,13 +89,16 @@ export function answersBySize(rows: readonly RunRow[], metric: string): SizeAnsw
   });
 }
 
+/** Whether two sizes differ by less than a hundredth: shares of the distinct blocks are rounded. */
+const isAbout = (size: number, other: number) => Math.abs(size - other) < other / 100;
+
 /** The best system at one offered rate of a workload with a clock. */
 export interface RateAnswer {
   /** Requests per second; undefined: as in the trace. */
   readonly rate: number | undefined;
   readonly best: RunRow;
-  /** The run of LRU with the other options of the best; undefined: none was run. */
-  readonly lru: RunRow | undefined;
+  /** The run of the reference at this rate; undefined: none was run. */
+  readonly reference: RunRow | undefined;
   /** All at this rate. */
   readonly runs: readonly RunRow[];
   /** Systems that meet the SLO for `sloShare` of the requests; undefined without an SLO. */
@@ -89,6 +113,7 @@ export function answersByRate(rows: readonly RunRow[]): RateAnswer[] {
   const timed = rows.filter((row) => !row.interrupted && isTimed(row) && row.refused !== row.requests);
   const rateOf = ({ settings }: RunRow) => settings["requestsPerS"] as number | undefined;
   const rates = [...new Set(timed.map(rateOf))].sort((a, b) => (a ?? 0) - (b ?? 0));
+  const pinned = pinnedIn(timed);
   const worse = (a: RunRow, b: RunRow) =>
     (b.goodputRequestsPerS ?? 0) - (a.goodputRequestsPerS ?? 0) ||
     (a.refused ?? 0) - (b.refused ?? 0) ||
@@ -98,8 +123,11 @@ export function answersByRate(rows: readonly RunRow[]): RateAnswer[] {
     const [best] = runs;
     const withSlo = runs.filter(({ sloAttained }) => sloAttained !== undefined);
     const meeting = withSlo.filter(({ sloAttained, refused }) => sloAttained! >= sloShare && refused === undefined);
-    const isLru = (row: RunRow) =>
-      row.eviction === "lru" && row.blocks === best.blocks && optionsOf(row) === optionsOf(best);
-    return { ...{ rate, best, runs }, lru: runs.find(isLru), meeting: withSlo.length > 0 ? meeting : undefined };
+    const isReference = (row: RunRow) => row.blocks === best.blocks && isReferenceOf(row, best, pinned);
+    return {
+      ...{ rate, best, runs },
+      reference: runs.find(isReference),
+      meeting: withSlo.length > 0 ? meeting : undefined,
+    };
   });
 }

@@ -10,6 +10,7 @@ import {
   answersByRate,
   answersBySize,
   defaultTokenBytes,
+  pinnedIn,
   type RateAnswer,
   type SizeAnswer,
   sloShare,
@@ -97,10 +98,12 @@ function drawAnswer({ root, params, server, signal }: ViewContext, redraw: () =>
   );
   const names = comparisonOf(rows, server.rows);
   describeRuns(root, () => rows);
+  const pinned = pinnedIn(rows);
+  const base = pinned ? (pinned.preset ?? pinned.eviction) : "LRU";
   const nameIn = (row: RunRow) => names.bandLabels.get(row.id) ?? nameOf(names, row.id);
-  if (areTimed) root.append(rateCard(answersByRate(rows)));
-  if (size && !areTimed) root.append(metricTiles(tilesOf(size, metric, nameIn)));
-  if (answers.length > 1) root.append(sizeCard(answers, metric, nameIn));
+  if (areTimed) root.append(rateCard(answersByRate(rows), base));
+  if (size && !areTimed) root.append(metricTiles(tilesOf(size, metric, base, nameIn)));
+  if (answers.length > 1) root.append(sizeCard(answers, metric, base, nameIn));
   if (!areTimed && names.rows.length > 0) {
     const figure = haveOneSize(names.rows) ? hitRatioBars(() => metric, signal) : hitRatioCurve(() => metric, signal);
     root.append(figure.element);
@@ -116,7 +119,7 @@ function drawAnswer({ root, params, server, signal }: ViewContext, redraw: () =>
   );
 }
 
-/** The size at which the best policy gains most over LRU. */
+/** The size at which the best policy gains most over the reference. */
 const largest = (answers: readonly SizeAnswer[]) =>
   [...answers].sort((a, b) => (b.gain ?? 0) - (a.gain ?? 0) || a.capacityTokens - b.capacityTokens)[0];
 
@@ -126,22 +129,25 @@ const sizeText = ({ capacityTokens, best }: SizeAnswer) =>
 const gigabytes = (tokens: number, { kvBytesPerToken = defaultTokenBytes }: RunRow) =>
   `${approximate((tokens * kvBytesPerToken) / 2 ** 30)} GiB`;
 
-function tilesOf(answer: SizeAnswer, metric: string, nameIn: (row: RunRow) => string): Tile[] {
-  const { best, lru, gain, isGainNoise, savedTokens, gapClosed, asGood, perGiB } = answer;
+function tilesOf(answer: SizeAnswer, metric: string, base: string, nameIn: (row: RunRow) => string): Tile[] {
+  const { best, reference, gain, isGainNoise, savedTokens, gapClosed, asGood, perGiB, doubled, optimum } = answer;
+  const ratioOf = (row: RunRow) => row.hitRatio[metric];
   const noise = isGainNoise === undefined ? "" : isGainNoise ? ", within noise" : ", beyond noise";
   const tiles: Tile[] = [
     ["Best policy", nameIn(best), `${percent(best.hitRatio[metric])} at ${sizeText(answer)}`],
     [
-      "Gain over LRU",
+      `Gain over ${base}`,
       gain === undefined ? "–" : points(gain),
-      lru === undefined ? "LRU was not run with these options" : `LRU: ${percent(lru.hitRatio[metric])}${noise}`,
+      reference === undefined
+        ? `${base} was not run with these options`
+        : `${base}: ${percent(ratioOf(reference))}${noise}`,
     ],
   ];
   if (savedTokens !== undefined)
     tiles.push([
       "Tokens not recomputed",
       approximate(savedTokens),
-      `${percent(savedTokens / best.lookupTokens)} of all prompt tokens, beside LRU`,
+      `${percent(savedTokens / best.lookupTokens)} of all prompt tokens, compared with ${base}`,
     ]);
   if (gapClosed !== undefined)
     tiles.push([
@@ -149,9 +155,22 @@ function tilesOf(answer: SizeAnswer, metric: string, nameIn: (row: RunRow) => st
       gapClosed === null ? "–" : percent(gapClosed),
       gapClosed === null ? "LRU reaches the proven bound" : "from LRU to what no policy exceeds",
     ]);
+  if (optimum !== undefined)
+    tiles.push([
+      "Offline optimum",
+      percent(ratioOf(optimum)),
+      `${points(ratioOf(optimum) - ratioOf(best))}: it knows all future requests`,
+    ]);
   if (best.uncertainty !== undefined)
     tiles.push(["As good, within noise", integer(asGood.length), asGood.map(nameIn).join(", ") || "no other policy"]);
   tiles.push(
+    doubled === undefined
+      ? ["Twice the cache", "–", `${approximate(2 * answer.capacityTokens)} tokens were not run`]
+      : [
+          "Twice the cache",
+          points(doubled.gain),
+          `${nameIn(doubled.best)}: ${percent(ratioOf(doubled.best))} at ${approximate(doubled.best.capacityTokens!)} tokens`,
+        ],
     perGiB === undefined
       ? ["One more GiB", "–", "no larger size was run"]
       : ["One more GiB", points(perGiB), "mean up to the next size that was run"],
@@ -159,7 +178,12 @@ function tilesOf(answer: SizeAnswer, metric: string, nameIn: (row: RunRow) => st
   return tiles;
 }
 
-function sizeCard(answers: readonly SizeAnswer[], metric: string, nameIn: (row: RunRow) => string): HTMLElement {
+function sizeCard(
+  answers: readonly SizeAnswer[],
+  metric: string,
+  base: string,
+  nameIn: (row: RunRow) => string,
+): HTMLElement {
   const optional = (value: number | null | undefined, text: (value: number) => string) =>
     value === undefined || value === null ? "–" : text(value);
   const column = (
@@ -193,7 +217,7 @@ function sizeCard(answers: readonly SizeAnswer[], metric: string, nameIn: (row: 
       },
       column("ratio", "Hit ratio", ({ best }) => best.hitRatio[metric], percent),
       {
-        ...column("gain", "Gain over LRU", ({ gain }) => gain, points),
+        ...column("gain", `Gain over ${base}`, ({ gain }) => gain, points),
         show: ({ gain, isGainNoise }) => `${optional(gain, points)}${isGainNoise ? " ≈" : ""}`,
       },
       column("saved", "Tokens not recomputed", ({ savedTokens }) => savedTokens, approximate),
@@ -219,7 +243,7 @@ function sizeCard(answers: readonly SizeAnswer[], metric: string, nameIn: (row: 
 
 const signedMs = (ms: number) => `${ms < 0 ? "−" : "+"}${milliseconds(Math.abs(ms))}`;
 
-function rateCard(answers: readonly RateAnswer[]): HTMLElement {
+function rateCard(answers: readonly RateAnswer[], base: string): HTMLElement {
   const systems = answers.flatMap(({ runs }) => runs);
   const labels = runLabels(systems, { omitted: ["requestsPerS", "seed", "free-order"] });
   const nameIn = ({ id }: RunRow) => labels.get(id)!;
@@ -229,9 +253,11 @@ function rateCard(answers: readonly RateAnswer[]): HTMLElement {
     value: ({ best }) => of(best),
     show: ({ best }) => (of(best) === undefined ? "–" : milliseconds(of(best)!)),
   });
+  const ttftGain = ({ best, reference }: RateAnswer) =>
+    reference && reference !== best ? best.ttftMsP50! - reference.ttftMsP50! : undefined;
   const slo: Column<RateAnswer>[] = [
     {
-      ...{ name: "goodput", label: "Goodput", csvLabel: "Goodput, requests/s", numeric: true },
+      ...{ name: "goodput", label: "Goodput", csvLabel: "Goodput, req/s", numeric: true },
       value: ({ best }) => best.goodputRequestsPerS,
       show: ({ best }) => (best.goodputRequestsPerS === undefined ? "–" : perSecond(best.goodputRequestsPerS)),
     },
@@ -244,7 +270,7 @@ function rateCard(answers: readonly RateAnswer[]): HTMLElement {
     title: "The best system at each rate",
     columns: [
       {
-        ...{ name: "rate", label: "Offered, requests/s", numeric: true },
+        ...{ name: "rate", label: "Offered, req/s", numeric: true },
         value: ({ rate }) => rate,
         show: ({ rate }) => (rate === undefined ? "as in the trace" : approximate(rate)),
       },
@@ -262,9 +288,9 @@ function rateCard(answers: readonly RateAnswer[]): HTMLElement {
         show: ({ best }) => (best.outputTokensPerS === undefined ? "–" : approximate(best.outputTokensPerS)),
       },
       {
-        ...{ name: "gain", label: "TTFT p50 vs. LRU", csvLabel: "TTFT p50 vs. LRU, ms", numeric: true },
-        value: ({ best, lru }) => (lru && lru !== best ? best.ttftMsP50! - lru.ttftMsP50! : undefined),
-        show: ({ best, lru }) => (lru && lru !== best ? signedMs(best.ttftMsP50! - lru.ttftMsP50!) : "–"),
+        ...{ name: "gain", label: `TTFT p50 vs. ${base}`, csvLabel: `TTFT p50 vs. ${base}, ms`, numeric: true },
+        value: (answer) => ttftGain(answer),
+        show: (answer) => (ttftGain(answer) === undefined ? "–" : signedMs(ttftGain(answer)!)),
       },
       { name: "limit", label: "Limited by", value: ({ best }) => best.limitedBy ?? "–" },
     ],
@@ -276,7 +302,16 @@ function rateCard(answers: readonly RateAnswer[]): HTMLElement {
     "section",
     { class: "card" },
     h("div", { class: "cardhead" }, h("h2", {}, "The best system at each rate"), table.saveButtons()),
+    ...(hasSlo ? [h("p", {}, highestRateText(answers, nameIn))] : []),
     table.element,
     h("p", { class: "note" }, rule),
   );
+}
+
+/** The highest offered rate at which a system meets the SLO. */
+function highestRateText(answers: readonly RateAnswer[], nameIn: (row: RunRow) => string): string {
+  const highest = answers.findLast(({ meeting }) => meeting !== undefined && meeting.length > 0);
+  if (!highest) return "No system meets the SLO at any rate that was run.";
+  const rate = highest.rate === undefined ? "the rate of the trace" : `${approximate(highest.rate)} req/s`;
+  return `The SLO is met up to ${rate}, by ${highest.meeting!.map(nameIn).join(", ")}.`;
 }
