@@ -3,7 +3,7 @@ import type { Request, Sequence } from "../core/cache/request.ts";
 import type { StepItem, StepPlan } from "../core/replica/step.ts";
 import type { StepRunner } from "../core/serving/step-runner.ts";
 import type { TimedReplica } from "../core/serving/timed-replica.ts";
-import type { Nanos, Trace } from "../core/trace/trace.ts";
+import type { Nanos } from "../core/trace/trace.ts";
 import { batchOf } from "./batch.ts";
 import type { Executor } from "./executor.ts";
 import { HostTier } from "./host-tier.ts";
@@ -38,11 +38,11 @@ export class ModelSteps implements StepRunner {
   #plan: StepPlan | undefined;
 
   /** @throws InputError if a sampling option is out of range */
-  constructor(options: ModelStepsOptions, trace: Trace, cache: KvCache) {
+  constructor(options: ModelStepsOptions, cache: KvCache) {
     this.#options = options;
     this.calls = options.executor.calls;
     this.#host = new HostTier(options.executor);
-    this.#tokens = new Tokens(trace, options.vocabulary, cache, options.choice);
+    this.#tokens = new Tokens(options.vocabulary, cache, options.choice);
   }
 
   get decidesEnds(): boolean {

@@ -1,7 +1,6 @@
 import type { KvCache } from "../core/cache/kv-cache.ts";
 import { type Request, Sequence } from "../core/cache/request.ts";
 import { assert } from "../core/errors.ts";
-import type { Trace } from "../core/trace/trace.ts";
 import { promptTokens } from "./content-tokens.ts";
 import type { DeviceSampling, Executor } from "./executor.ts";
 import { checkSampling, type SampledToken, Sampler, type SamplingOptions } from "./sampling.ts";
@@ -9,6 +8,8 @@ import { checkSampling, type SampledToken, Sampler, type SamplingOptions } from 
 /** How the output tokens of requests are chosen. */
 export interface TokenChoice {
   readonly sampling?: SamplingOptions;
+  /** Sampling options of a request, in range and with their seed, instead of `sampling` and `seedOf`. */
+  readonly samplingOf?: (request: Request) => SamplingOptions;
   /** Seed of a request; by default the seed of `sampling` plus the request id. */
   readonly seedOf?: (request: Request) => number;
   /** Maps token ids outside the vocabulary to id modulo vocabulary. */
@@ -43,7 +44,6 @@ const minStoredBeforePruning = 64;
 export class Tokens {
   /** Whether output tokens, not the trace, decide output lengths. */
   readonly decidesEnds: boolean;
-  readonly #trace: Trace;
   readonly #vocabulary: number;
   readonly #cache: KvCache;
   readonly #choice: TokenChoice;
@@ -53,9 +53,8 @@ export class Tokens {
   #mostStored = minStoredBeforePruning;
 
   /** @throws InputError if a sampling option is out of range */
-  constructor(trace: Trace, vocabulary: number, cache: KvCache, choice: TokenChoice = {}) {
+  constructor(vocabulary: number, cache: KvCache, choice: TokenChoice = {}) {
     checkSampling(choice.sampling ?? {});
-    this.#trace = trace;
     this.#vocabulary = vocabulary;
     this.#cache = cache;
     this.#choice = choice;
@@ -119,18 +118,19 @@ export class Tokens {
   #of(request: Request): RequestTokens {
     let tokens = this.#running.get(request.id);
     if (!tokens) {
-      const { fold, sampling, seedOf } = this.#choice;
-      const prompt = promptTokens(this.#trace, request.row, this.#vocabulary, fold ? { fold } : {});
+      const { fold, sampling, samplingOf, seedOf } = this.#choice;
+      const prompt = promptTokens(request.trace, request.row, this.#vocabulary, fold ? { fold } : {});
       const seed = seedOf?.(request) ?? (sampling?.seed ?? 0) + request.id;
-      tokens = { request, prompt, output: [], sampler: new Sampler({ ...sampling, seed }, prompt) };
+      const sampler = new Sampler(samplingOf?.(request) ?? { ...sampling, seed }, prompt);
+      tokens = { request, prompt, output: [], sampler };
       this.#running.set(request.id, tokens);
     }
     return tokens;
   }
 
   /** Output token `at` of a trace that has output tokens. */
-  #fromTrace({ row }: Request, at: number): number | undefined {
-    const { generatedKeys, generatedStart } = this.#trace.optional;
+  #fromTrace({ row, trace }: Request, at: number): number | undefined {
+    const { generatedKeys, generatedStart } = trace.optional;
     if (!generatedKeys || !generatedStart || this.decidesEnds) return undefined;
     const place = generatedStart[row] + at;
     if (place >= generatedStart[row + 1]) return undefined;

@@ -208,6 +208,13 @@ export class SequenceQueue {
     return this.first === sequence || sequence.previous !== undefined;
   }
 
+  /** The sequence of a request by its id; undefined if it is not in the queue. */
+  find(id: number): Sequence | undefined {
+    let sequence = this.first;
+    while (sequence !== undefined && sequence.request.id !== id) sequence = sequence.next;
+    return sequence;
+  }
+
   append(sequence: Sequence): void {
     sequence.previous = this.#last;
     sequence.next = undefined;

@@ -104,7 +104,7 @@ export interface Scheduler {
   repeated?(steps: number): void;
   /** A request has arrived. */
   arrived?(sequence: SequenceView, now: Nanos): void;
-  /** A request has finished; not called for refused requests. */
+  /** A request has finished, or was cancelled by its client, possibly before its admission; not called for refused requests. */
   finished?(sequence: SequenceView, now: Nanos): void;
 }
 

@@ -394,6 +394,26 @@ export class Replica implements SchedulerContext, ReplicaView {
   }
 
   /**
+   * Ends a request that its client has cancelled, between two steps: a running request with output tokens finishes with those, any
+   * other one is refused. Its blocks are released. False if it neither waits nor runs here.
+   */
+  cancel(id: number, now: Nanos): boolean {
+    this.#now = now;
+    const runs = this.running.find(({ request }) => request.id === id);
+    const sequence = runs ?? this.#waiting.find(id);
+    if (sequence === undefined) return false;
+    assert(!sequence.inStep, "a request is cancelled inside a step");
+    if (runs && runs.generatedTokens > 0) {
+      this.#inputs.changes = true;
+      this.#finish(runs);
+    } else {
+      this.refuse(sequence, "cancelled");
+      this.#scheduler.finished?.(sequence, now);
+    }
+    return true;
+  }
+
+  /**
    * Admits a request whose prompt another replica has computed: the cached prefix is referenced, and blocks are allocated for the
    * rest, which is transferred before the request runs. The blocks are not published before.
    */

@@ -121,6 +121,7 @@ export class Arrivals {
   readonly #keepsContents: boolean;
   readonly #isRemote: boolean;
   readonly #sink: ((outcomes: Outcomes) => void) | undefined;
+  readonly #forgets: boolean;
   /** Batches in order; with a sink, from the first one that has not ended. */
   readonly #batches: TraceBatch[] = [];
   /** The batches that were passed to the sink. */
@@ -147,13 +148,14 @@ export class Arrivals {
   /**
    * `keepsContents`: content ids of batches whose requests have all ended are not released. `isRemote` as in `TraceBatch`. `sink`:
    * receives the outcomes of one batch after the other when all requests up to its last one have ended; only the columns of the
-   * metrics are kept then.
+   * metrics are kept then; none with `forgets`.
    */
   constructor(
     { loop = "open", speed = 1, turns, concurrency }: ArrivalOptions = {},
     keepsContents = false,
     isRemote = false,
     sink?: (outcomes: Outcomes) => void,
+    forgets = false,
   ) {
     if (!(speed > 0 && speed < Number.POSITIVE_INFINITY))
       throw new InputError(`speed is ${speed}, expected a number above 0`);
@@ -165,6 +167,7 @@ export class Arrivals {
     this.#keepsContents = keepsContents;
     this.#isRemote = isRemote;
     this.#sink = sink;
+    this.#forgets = forgets;
   }
 
   /** Whether the end of a request may cause an arrival. */
@@ -240,7 +243,7 @@ export class Arrivals {
     while (this.#batches.length > 0 && this.#batches[0].hasEnded) {
       const { outcomes, firstId } = this.#batches.shift()!;
       sink(outcomes);
-      this.passedOn.push({ outcomes: measuredColumns(outcomes), firstId });
+      if (!this.#forgets) this.passedOn.push({ outcomes: measuredColumns(outcomes), firstId });
       if (this.#current > 0) this.#current--;
       else this.#row = 0;
     }

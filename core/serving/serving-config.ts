@@ -38,4 +38,6 @@ export interface ServingConfig extends CacheConfig, SchedulerConfig {
   readonly observers?: readonly StepObserver[];
   /** Receives the outcomes of requests in batches, in the order of the trace; see `Arrivals`. */
   readonly sink?: ((outcomes: Outcomes) => void) | undefined;
+  /** With a sink: nothing is kept of requests that have ended, also no metrics: memory does not grow with their number. */
+  readonly forgets?: boolean;
 }

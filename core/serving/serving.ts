@@ -60,7 +60,13 @@ export abstract class Serving<Runner extends StepRunner> {
     this.#newRunner = newRunner;
     // Which contents several replicas have cached is found by matching all prompts when the run has ended.
     const keepsContents = (config.replicas ?? 1) > 1 && config.sink === undefined;
-    this.arrivals = new Arrivals(config.arrivals, keepsContents, config.network !== undefined, config.sink);
+    this.arrivals = new Arrivals(
+      config.arrivals,
+      keepsContents,
+      config.network !== undefined,
+      config.sink,
+      config.forgets,
+    );
     this.#network = config.network && new Network(config.network);
     const { arrivals, replicas } = this;
     this.#prefilled =
@@ -127,6 +133,13 @@ export abstract class Serving<Runner extends StepRunner> {
     }
   }
 
+  /** Ends a request that its client has cancelled, between two steps. False if it neither waits nor runs on the replica. */
+  protected cancelRequest(replica: TimedReplica, request: number, nowNs: Nanos): boolean {
+    if (!replica.cancel(request, nowNs)) return false;
+    this.#changed(replica);
+    return true;
+  }
+
   /** Starts the next step of every replica that may plan one. */
   protected startSteps(nowNs: Nanos): void {
     const ready = this.#ready;
@@ -167,16 +180,22 @@ export abstract class Serving<Runner extends StepRunner> {
 
   /** @throws PolicyError if requests wait or run; InputError if no request is measured */
   protected checkAllServed(): void {
-    const { warmup = 0, scheduler } = this.#config;
+    const { warmup = 0 } = this.#config;
+    this.checkIdle();
+    const { count } = this.arrivals;
+    if (count === 0) throw new InputError("the trace has no requests");
+    if (warmup >= count) throw new InputError(`--warmup is ${warmup}, the trace has only ${count} requests`);
+    assert(this.done === count, `${this.done} of ${count} requests have ended`);
+  }
+
+  /** @throws PolicyError if requests wait or run */
+  protected checkIdle(): void {
+    const { scheduler } = this.#config;
     for (const { replica, number } of this.replicas)
       if (!replica.isIdle)
         throw new PolicyError(
           `scheduler ${scheduler.name} plans nothing on replica ${number}, where ${replica.waitingCount} requests wait and ${replica.runningCount} run`,
         );
-    const { count } = this.arrivals;
-    if (count === 0) throw new InputError("the trace has no requests");
-    if (warmup >= count) throw new InputError(`--warmup is ${warmup}, the trace has only ${count} requests`);
-    assert(this.done === count, `${this.done} of ${count} requests have ended`);
   }
 
   /** The client sends the request. */

@@ -163,6 +163,15 @@ export class TimedReplica {
     this.#change(nowNs, () => this.replica.release(request, nowNs));
   }
 
+  /** As `Replica.cancel`. */
+  cancel(request: number, nowNs: Nanos): boolean {
+    let isFound = false;
+    this.#change(nowNs, () => {
+      isFound = this.replica.cancel(request, nowNs);
+    });
+    return isFound;
+  }
+
   /** A change between steps. */
   #change(nowNs: Nanos, act: () => void): void {
     this.addLevelsUntil(nowNs);

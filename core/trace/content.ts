@@ -239,6 +239,22 @@ export interface BlockKeysOptions {
   readonly collision?: "compare" | "trust";
 }
 
+/** The blocks of a prompt, and what the ids of its output's blocks are assigned by. */
+export interface PromptBlocks {
+  readonly columns: BlockColumns;
+  /** Blocks of output tokens have content ids. */
+  readonly generated: boolean;
+  /** So has the incomplete last block of a finished request. */
+  readonly storedTails: boolean;
+  /** The content id of `tokens[0, count)` after the block with the ids `above` and `plainAbove`; undefined: at the start. */
+  intern(
+    above: number | undefined,
+    plainAbove: number | undefined,
+    tokens: Uint32Array,
+    count: number,
+  ): { readonly key: number; readonly plainKey: number | undefined; readonly distinct: number };
+}
+
 /** Converts the batches of a trace to content ids at one block size. */
 export class BlockKeys implements BlockContents {
   readonly blockTokens: number;
@@ -283,6 +299,11 @@ export class BlockKeys implements BlockContents {
     this.#plainIds = new ContentIds(ids);
   }
 
+  /** Distinct contents that have an id. */
+  get distinct(): number {
+    return Math.max(this.#distinct, this.#ids.count);
+  }
+
   commonTokens(a: number, b: number): number {
     return this.#ids.commonKeys(a, b) * this.#unitTokens;
   }
@@ -297,7 +318,7 @@ export class BlockKeys implements BlockContents {
     const numbered = trace.lengthsOnly
       ? this.#fromLengths(trace)
       : interns
-        ? this.#interned(trace)
+        ? this.#interned(trace, this.#namespacesOf(trace))
         : this.#fromContentIds(trace);
     const columns = {
       ...numbered,
@@ -309,6 +330,22 @@ export class BlockKeys implements BlockContents {
       "a batch has more blocks than a 32-bit index can address; read it in smaller ones",
     );
     return columns;
+  }
+
+  /** The prompt blocks of one request of token ids, whose output tokens become known one by one (`GrowingBlocks`). */
+  promptOf(trace: Trace): PromptBlocks {
+    assert(trace.unitTokens === 1 && trace.requestCount === 1, "one request of token ids");
+    this.#hasNamespaces ??= this.#sessions !== undefined || trace.optional.namespace !== undefined;
+    const namespace = this.#namespacesOf(trace);
+    const columns = this.#interned({ ...trace, outputTokens: new Uint32Array(1) }, namespace);
+    return {
+      ...{ columns, generated: this.#generated, storedTails: this.#storedTails },
+      intern: (above, plainAbove, tokens, count) => ({
+        key: this.#ids.intern(above, namespace?.[0] ?? 0, tokens, 0, count),
+        plainKey: columns.plainKeys && this.#plainIds.intern(plainAbove, 0, tokens, 0, count),
+        distinct: this.#ids.count,
+      }),
+    };
   }
 
   /** Columns of a trace without keys: every block is new content. */
@@ -387,9 +424,8 @@ export class BlockKeys implements BlockContents {
     return this.#hasNamespaces ? (trace.optional.namespace ?? new Uint32Array(trace.requestCount)) : undefined;
   }
 
-  #interned(trace: Trace): BlockColumns {
+  #interned(trace: Trace, namespace: Uint32Array | undefined): BlockColumns {
     const { generatedKeys, generatedStart } = trace.optional;
-    const namespace = this.#namespacesOf(trace);
     const tokens = trace.unitTokens === 1;
     const m = this.#unitsPerBlock;
     const n = trace.requestCount;

@@ -1,6 +1,6 @@
 import { blockKeysFor } from "../../core/replica/compose.ts";
 import { rowDifference } from "../../engine/contents/difference.ts";
-import type { EngineConfig } from "../../engine/engine.ts";
+import type { EngineConfig } from "../../engine/engine-loop.ts";
 import { decisionCounts } from "../compare/decisions.ts";
 import type { Engines } from "./engines.ts";
 import type { Checked, Failure, FuzzCase, FuzzKind } from "./kinds.ts";

@@ -21,6 +21,8 @@ class RecentLengths implements Estimate {
   }
 
   finished({ generatedTokens }: SequenceView): void {
+    // A cancelled request without output has no output length.
+    if (generatedTokens === 0) return;
     if (this.#recent.length < this.#maxRecent) {
       this.#recent.push(generatedTokens);
     } else {

@@ -59,6 +59,8 @@ class PrefixGroups implements Scheduler {
   }
 
   finished({ request }: SequenceView): void {
+    // A cancelled request may still wait.
+    this.#waiting.delete(request.id);
     this.#leaveGroup(request);
   }
 

@@ -1,6 +1,7 @@
 import { beforeAll, expect, test } from "vitest";
 import { blockKeysFor } from "../../core/replica/compose.ts";
-import { Engine, type EngineConfig } from "../../engine/engine.ts";
+import { Engine } from "../../engine/engine.ts";
+import type { EngineConfig } from "../../engine/engine-loop.ts";
 import type { BatchResult, BatchStep, DeviceSampling } from "../../engine/executor.ts";
 import { presetRegistry } from "../../policies/registry.ts";
 import { conversationTrace, ForwardingExecutor, openModel, policiesOf, RandomClock, type Served } from "./serving.ts";
