@@ -27,6 +27,7 @@ import { commandLineHost } from "./plugin-host.ts";
 import { addPolicies } from "./policies.ts";
 import { addProfiles } from "./profiles.ts";
 import { addReplay } from "./replay.ts";
+import { addServe } from "./serve.ts";
 import { addSize } from "./size.ts";
 import { addSweep } from "./sweep.ts";
 import { addTrace } from "./trace.ts";
@@ -74,6 +75,7 @@ function program(): Command {
   addExperiment(kvlab);
   addDoctor(kvlab);
   addGenerate(kvlab);
+  addServe(kvlab);
   addVerify(kvlab);
   addDashboard(kvlab);
   addCalibrate(kvlab);

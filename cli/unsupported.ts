@@ -6,7 +6,6 @@ import { defaultBackend } from "../engine/backends.ts";
 const unsupportedCommands: Readonly<Record<string, string>> = {
   simulate: "is called kvlab replay --target sim",
   engine: `is called kvlab replay --target ${defaultBackend.name}`,
-  serve: "a server is not part of this version",
 };
 
 const unsupportedTraceCommands: Readonly<Record<string, string>> = {

@@ -161,6 +161,11 @@ export class OnlineEngine extends EngineLoop {
     this.#wake();
   }
 
+  /** Cancels all requests that have not ended. */
+  cancelAll(): void {
+    for (const id of this.#active.keys()) this.cancel(id);
+  }
+
   /** No request will be submitted any more: `run` returns when all have ended. */
   close(): void {
     this.#isClosed = true;

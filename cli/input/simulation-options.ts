@@ -169,7 +169,7 @@ const spread = oneOf("--spread", ["none", "uniform"]);
 const pace = oneOf("--pace", paces);
 const lengths = oneOf("--output-lengths", outputLengths);
 
-function share(option: string) {
+export function share(option: string) {
   return (text: string): number => {
     const value = decimalNumber(option)(text);
     if (value > 0 && value <= 1) return value;

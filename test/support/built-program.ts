@@ -26,6 +26,7 @@ const entryPoints = [
   "engine/cpu/worker.ts",
   "engine/cuda/worker.ts",
   "lab/curve/replay-worker.ts",
+  "lab/serve/text-worker.ts",
   "lab/size/size-worker.ts",
 ];
 
@@ -47,7 +48,7 @@ export default async function setUp(project: TestProject): Promise<() => void> {
 export const builtThreads = (folder: string): Vite.Plugin => ({
   name: "built-threads",
   transform(code, id) {
-    if (!/\/engine\/(cpu|cuda)\/(executor|thread)\.ts$/.test(id)) return undefined;
+    if (!/\/(engine\/(cpu|cuda)\/(executor|thread)|lab\/serve\/text-client)\.ts$/.test(id)) return undefined;
     return { code: code.replaceAll("import.meta.url", moduleUrl(id, join(folder, "dist"))), map: null };
   },
 });
