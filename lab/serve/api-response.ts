@@ -92,7 +92,10 @@ function completionLogprobs(tokens: readonly TokenText[], offset: number) {
   return {
     tokens: tokens.map(({ text }) => text),
     token_logprobs: tokens.map(({ logprob }) => logprob),
-    top_logprobs: tokens.map(({ top }) => Object.fromEntries(top.map(({ text, logprob }) => [text, logprob]))),
+    // Of tokens with the same text, such as parts of characters, the likeliest one.
+    top_logprobs: tokens.map(({ top }) =>
+      Object.fromEntries(top.toReversed().map(({ text, logprob }) => [text, logprob])),
+    ),
     text_offset: tokens.map(({ text }) => {
       at += text.length;
       return at - text.length;

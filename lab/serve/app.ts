@@ -3,11 +3,9 @@ import express, { type Express, type NextFunction, type Request, type Response }
 import { guard } from "../../viz/server/guard.ts";
 import { ApiError, apiErrorOf } from "./api-error.ts";
 import { type ApiRequest, chatRequest, completionRequest } from "./api-request.ts";
+import { jsonBody } from "./json-body.ts";
 import type { ModelServer } from "./model-server.ts";
 import { respond, sendJson } from "./respond.ts";
-
-/** Most bytes of a request's body. */
-export const mostBodyBytes = 8 * 2 ** 20;
 
 export interface AppOptions {
   /** Clients must send one of these as a bearer token; empty: none is needed. */
@@ -81,10 +79,10 @@ export function serverApp(server: ModelServer, traffic: Traffic, options: AppOpt
     response.once("close", () => traffic.end());
     next();
   };
-  const body = [admit, onlyJson, express.raw({ type: () => true, limit: mostBodyBytes })];
+  const body = [admit, onlyJson];
   const route = (path: string, parse: (body: unknown) => ApiRequest) => {
     app.post(path, body, async (request: Request, response: Response) => {
-      const parsed = parse(jsonOf(request.body));
+      const parsed = parse(await jsonBody(request));
       checkModel(parsed.model, model);
       const prepared = await server.prepare(parsed);
       if (response.destroyed) return;
@@ -106,6 +104,8 @@ export function serverApp(server: ModelServer, traffic: Traffic, options: AppOpt
     server.metrics.rejected(status);
     if (status >= 500 && !(error instanceof ApiError)) options.report(error as Error);
     if (response.headersSent || response.destroyed) return void response.destroy();
+    // The rest of the body is not read.
+    if (status === 413) response.set("connection", "close");
     sendJson(response, status, body);
   });
   return app;
@@ -138,20 +138,4 @@ function checkModel(given: string | undefined, model: string): void {
 function onlyJson(request: Request, _response: Response, next: NextFunction): void {
   if (!request.is("application/json")) throw new ApiError(415, "the content type is not application/json");
   next();
-}
-
-/** @throws ApiError if the body is not JSON in UTF-8 */
-function jsonOf(body: unknown): unknown {
-  if (!Buffer.isBuffer(body)) throw new ApiError(400, "the body is empty, expected JSON");
-  let text: string;
-  try {
-    text = new TextDecoder("utf-8", { fatal: true }).decode(body);
-  } catch {
-    throw new ApiError(400, "the body is not valid UTF-8");
-  }
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new ApiError(400, `the body is not JSON: ${(error as Error).message.slice(0, 200)}`);
-  }
 }

@@ -50,13 +50,16 @@ export class Generator {
     let text: TextEnd | undefined;
     let end: RequestEnd | undefined;
     let isCancelled = false;
+    let hasLastToken = false;
     let finish: (end: OutputEnd) => void = () => {};
     const done = new Promise<OutputEnd>((resolve) => {
       finish = resolve;
     });
     const settle = () => {
       if (end === undefined) return;
-      if (isCancelled || end.refused !== undefined) detokenizer.close(output);
+      // Ended without a last token or a stop string: cancelled by the server.
+      if (text === undefined && !hasLastToken) isCancelled = true;
+      if (isCancelled) detokenizer.close(output);
       else if (text === undefined) return;
       const result = { text: isCancelled ? undefined : text, request: end };
       this.#ended(result, isCancelled);
@@ -75,7 +78,10 @@ export class Generator {
       id = engine.submit({
         ...request,
         endTokens: [...ends.stopTokens, ...ends.endTokens],
-        onToken: (sampled, isLast) => detokenizer.add(output, sampled, isLast),
+        onToken(sampled, isLast) {
+          hasLastToken = isLast;
+          detokenizer.add(output, sampled, isLast);
+        },
         onEnd: (one) => {
           end = one;
           settle();
