@@ -46,10 +46,11 @@ function bodyOf(request: IncomingMessage): Promise<Buffer> {
 
 /** Discards the rest of the body, because many clients read the response only after they have sent everything. @throws ApiError */
 async function tooLarge(request: IncomingMessage): Promise<never> {
+  let timer: NodeJS.Timeout | undefined;
   await new Promise<void>((resolve) => {
-    const timer = setTimeout(resolve, discardMs);
-    request.once("close", () => clearTimeout(timer));
-    request.once("end", resolve).resume();
+    timer = setTimeout(resolve, discardMs);
+    request.once("close", resolve).once("end", resolve).resume();
   });
+  clearTimeout(timer);
   throw new ApiError(413, `the body is too large, expected at most ${mostBytes} bytes`);
 }

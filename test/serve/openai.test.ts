@@ -1,6 +1,6 @@
 import OpenAI from "openai";
 import { beforeAll, describe, expect, test } from "vitest";
-import { chatModel, Server } from "./server.ts";
+import { chatModel, Server, startMs } from "./server.ts";
 
 let server: Server;
 let client: OpenAI;
@@ -8,7 +8,7 @@ const model = "tiny-chat";
 beforeAll(async () => {
   server = await Server.start(["--model", chatModel(), "--served-model-name", model, "--preset", "vllm", "--audit"]);
   client = server.client();
-});
+}, startMs);
 
 const greedy = { model, temperature: 0, max_tokens: 12 };
 const own = { ignore_eos: true };

@@ -3,12 +3,12 @@ import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
 import { beforeAll, describe, expect, test } from "vitest";
 import { kvlab, newFolder } from "../cli/program.ts";
-import { eventsOf, Server } from "./server.ts";
+import { eventsOf, Server, startMs } from "./server.ts";
 
 let server: Server;
 beforeAll(async () => {
   server = await Server.start(["--preset", "vllm", "--audit"]);
-});
+}, startMs);
 
 const completions = "/v1/completions";
 const request = { prompt: "Hello, how are you today?", max_tokens: 8, temperature: 0, ignore_eos: true };

@@ -29,6 +29,9 @@ export interface Reply {
   readonly text: string;
 }
 
+/** Most time for a server to start, on a busy machine. */
+export const startMs = 60_000;
+
 /** A real server process. */
 export class Server {
   readonly #child: ChildProcess;
