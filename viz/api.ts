@@ -220,7 +220,10 @@ export interface RunDetail {
   readonly files: readonly string[];
 }
 
-/** GET /api/runs/:id/series?fromNs=&toNs=&bins= → at most `bins` intervals (default 600); means over each. */
+/**
+ * GET /api/runs/:id/series?fromNs=&toNs=&bins= → at most `bins` intervals (default 600); means over each. `latency` is present
+ * where the run has times of requests.
+ */
 export interface SeriesData {
   /** The interval of counts, before intervals are merged: a mean of 5 with intervals of 1e9 ns is 5 a second. */
   readonly intervalNs: number;
@@ -228,6 +231,88 @@ export interface SeriesData {
   readonly endNs: readonly number[];
   /** By the column names of series.parquet, in its units. */
   readonly columns: Readonly<Record<string, readonly number[]>>;
+  readonly latency?: LatencySeries;
+}
+
+/**
+ * Exact quantiles of the latencies of each interval, which is at least as long as one of the series: TTFT of the requests whose
+ * first token is in it, TPOT of those that end in it, queueing time of those that are admitted in it. Without the warm-up and
+ * refused requests. null: no such request.
+ */
+export interface LatencySeries {
+  readonly startNs: readonly number[];
+  readonly endNs: readonly number[];
+  /** By the names of the report: `ttftMs`, `tpotMs`, `queueMs`. */
+  readonly columns: Readonly<
+    Record<string, { readonly p50: readonly (number | null)[]; readonly p99: readonly (number | null)[] }>
+  >;
+}
+
+/** GET /api/runs/:id/replicas?bins= → each replica, and at most `bins` intervals (default 60) over the whole run. */
+export interface ReplicasData {
+  readonly startNs: readonly number[];
+  readonly endNs: readonly number[];
+  readonly replicas: readonly ReplicaRow[];
+}
+
+export interface ReplicaRow {
+  readonly replica: number;
+  /** Without the warm-up, as all below. */
+  readonly requests: number;
+  /** Of the requests that were admitted. */
+  readonly hitRatio: number | null;
+  readonly ttftMsP50: number | null;
+  readonly ttftMsP99: number | null;
+  /** In each interval: requests that end; hit tokens ÷ prompt tokens of those that are admitted; share of time with a step. */
+  readonly finished: readonly number[];
+  readonly hitRatios: readonly (number | null)[];
+  /** Absent if steps.parquet is absent or too large. */
+  readonly utilisation?: readonly number[];
+}
+
+/** GET /api/runs/:id/sessions?most= → the sessions with the most requests, at most so many (default 50). */
+export interface SessionsData {
+  /** Number of sessions. */
+  readonly total: number;
+  readonly sessions: readonly SessionRow[];
+}
+
+export interface SessionRow {
+  readonly session: number;
+  readonly requests: number;
+  /** Number and arrival of its first request. */
+  readonly firstRequest: number;
+  readonly firstNs: number;
+  readonly inputTokens: number;
+  readonly hitTokens: number;
+}
+
+/** GET /api/runs/:id/history?request= → one request. 404 if there is none of this number. */
+export interface RequestHistory {
+  readonly request: number;
+  /** By the column names of requests.parquet and of the latencies; null where absent. */
+  readonly columns: Readonly<Record<string, number | null>>;
+  /** The other requests of its session in their order, and itself; at most 200 around it. */
+  readonly session: readonly SessionTurn[];
+  /** From the event log; null: it was not saved, or cannot be shown for the reason `noLog`. */
+  readonly log: RequestLog | null;
+  readonly noLog?: string;
+}
+
+export interface SessionTurn {
+  readonly request: number;
+  readonly arrivalNs: number;
+  readonly inputTokens: number;
+  readonly hitTokens: number;
+  readonly refused: boolean;
+  readonly ttftMs: number | null;
+}
+
+export interface RequestLog {
+  /** Missed prompt tokens of the first admission by reason, by the names of the report. */
+  readonly missTokens: Readonly<Record<string, number>>;
+  /** Admissions, preemptions and the end, in order. */
+  readonly events: readonly { readonly event: number; readonly timeNs: number; readonly kind: string }[];
 }
 
 /** GET /api/runs/:id/requests?points= → a sample of at most so many requests (default 2000) at even distances, and exact quantiles. */

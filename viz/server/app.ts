@@ -5,11 +5,14 @@ import { curvesDetail, listCurves } from "./curves.ts";
 import type { Events } from "./events.ts";
 import { guard, headers } from "./guard.ts";
 import type { Sources } from "./job-words.ts";
+import { latencySeriesOf } from "./latency-series.ts";
 import { type ManagedParts, manageRoutes } from "./manage.ts";
 import { between, queryOf, wholeNumber } from "./query.ts";
 import { Refusal } from "./refusal.ts";
+import { requestRoutes } from "./request-routes.ts";
 import { pairsOf, Requests } from "./requests.ts";
 import { checkSameTrace } from "./runs.ts";
+import { SavedLogs } from "./saved-logs.ts";
 import { arrivalSeriesOf, seriesOf } from "./series.ts";
 import { listSizes, sizeDetail } from "./sizes.ts";
 import type { Table, Tables } from "./tables.ts";
@@ -56,10 +59,14 @@ export function dashboardApp(parts: AppParts): Express {
     const file = await runs.file(id, name);
     return file && (await tables.read(file));
   };
+  /** Derived columns are computed once for a cached table. */
+  const requestsOfTables = new WeakMap<Table, Requests>();
   const requestsOf = async (id: string): Promise<Requests> => {
     const table = await tableOf(id, "requests.parquet");
     if (!table) throw new Refusal(404, "the run has no requests.parquet");
-    return new Requests(table);
+    const known = requestsOfTables.get(table) ?? new Requests(table);
+    requestsOfTables.set(table, known);
+    return known;
   };
 
   app.get("/api/runs", async (_request, response) => {
@@ -84,7 +91,13 @@ export function dashboardApp(parts: AppParts): Express {
     const { id } = request.params;
     const range = queryOf(seriesQuery, request);
     const series = await tableOf(id, "series.parquet");
-    if (series) return void response.json(seriesOf(series, range));
+    if (series) {
+      const data = seriesOf(series, range);
+      // A damaged table of requests does not hide the series.
+      const requests = await requestsOf(id).catch(() => undefined);
+      const latency = requests && latencySeriesOf(requests.columns, data);
+      return void response.json({ ...data, ...(latency && { latency }) });
+    }
     const requests = await tableOf(id, "requests.parquet");
     if (!requests) throw new Refusal(404, "the run has neither series.parquet nor requests.parquet");
     response.json(arrivalSeriesOf(requests, range));
@@ -100,7 +113,9 @@ export function dashboardApp(parts: AppParts): Express {
     response.json(pairsOf(await requestsOf(a), await requestsOf(b), metric, points));
   });
   app.use("/api", manageRoutes(parts));
-  app.use("/api", travelRoutes(runs, live));
+  const logs = new SavedLogs(runs);
+  app.use("/api", travelRoutes(logs, live));
+  app.use("/api", requestRoutes({ runs, logs, requestsOf }));
   app.get("/api/choices", async (_request, response) => {
     response.json((await sources()).choices);
   });

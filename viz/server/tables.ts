@@ -12,25 +12,32 @@ export interface Table {
 
 const numberTypes: readonly (string | undefined)[] = ["INT32", "INT64", "FLOAT", "DOUBLE", "BOOLEAN"];
 
+interface TablesOptions {
+  readonly mostTables?: number;
+  readonly mostBytes?: number;
+  /** Names of the columns to read; default: all. */
+  readonly columns?: readonly string[];
+}
+
 /** Cached tables of runs. */
 export class Tables extends FileCache<Table> {
   /** A table of more than `mostBytes` is refused, and at most that is cached. @throws Refusal also if a file is damaged */
-  constructor({ mostTables = 8, mostBytes = 256 * 2 ** 20 } = {}) {
+  constructor({ mostTables = 8, mostBytes = 256 * 2 ** 20, columns }: TablesOptions = {}) {
     super(
-      (file) => readTable(file, mostBytes),
+      (file) => readTable(file, mostBytes, columns),
       ({ columns, rowCount }) => columns.size * rowCount * 8,
       { files: mostTables, bytes: mostBytes },
     );
   }
 }
 
-async function readTable({ path }: Inside, mostBytes: number): Promise<Table> {
+async function readTable({ path }: Inside, mostBytes: number, only?: readonly string[]): Promise<Table> {
   const damaged = (why: string) => new Refusal(422, `${basename(path)} is damaged (${why.replace(/\s*\n\s*/g, " ")})`);
   try {
     const file = await asyncBufferFromFile(path);
     const metadata = await parquetMetadataAsync(file);
     const rowCount = Number(metadata.num_rows);
-    const names = numberColumns(metadata);
+    const names = numberColumns(metadata).filter((name) => only?.includes(name) ?? true);
     if (rowCount * names.length * 8 > mostBytes)
       throw new Refusal(413, `${basename(path)} has ${rowCount} rows, too many to show (${mostBytes} bytes at most)`);
     const columns = new Map(names.map((name) => [name, new Float64Array(rowCount).fill(Number.NaN)]));

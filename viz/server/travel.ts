@@ -6,12 +6,10 @@ import { differenceOf } from "../log/difference.ts";
 import type { EventHistory } from "../log/event-history.ts";
 import { logOf, momentOf } from "../log/moment.ts";
 import { mostPrefixes, prefixesOf } from "../log/prefixes.ts";
-import type { Policy } from "../log/victim.ts";
 import type { LiveRuns } from "./live.ts";
-import { Logs } from "./logs.ts";
 import { between, queryOf, wholeNumber } from "./query.ts";
-import { Refusal } from "./refusal.ts";
-import { checkSameTrace, type Runs } from "./runs.ts";
+import { checkSameTrace } from "./runs.ts";
+import type { SavedLogs } from "./saved-logs.ts";
 
 const kindName = z.enum(eventNames as [EventName, ...EventName[]]);
 
@@ -36,23 +34,16 @@ const prefixesQuery = z.strictObject({ most: between(1, mostPrefixes, 20) });
 type MomentQuery = z.infer<typeof momentQuery>;
 
 /** The routes of event logs in viz/api.ts. */
-export function travelRoutes(runs: Runs, live: LiveRuns): RequestHandler {
-  const logs = new Logs();
+export function travelRoutes(logs: SavedLogs, live: LiveRuns): RequestHandler {
   const prefixes = new WeakMap<EventHistory, PrefixData>();
-  const savedLogOf = async (id: string) => {
-    const file = await runs.file(id, "events.parquet");
-    if (!file) throw new Refusal(404, "the run was saved without its events (kvlab replay --events)");
-    const { row, report } = await runs.detail(id);
-    return { row, policy: policyOf(report), history: await logs.read(file, row) };
-  };
   const routes = Router();
   routes.get("/runs/:id/log", async (request, response) => {
     queryOf(z.strictObject({}), request);
-    response.json(logOf((await savedLogOf(request.params.id)).history));
+    response.json(logOf((await logs.read(request.params.id)).history));
   });
   routes.get("/runs/:id/moment", async (request, response) => {
     const query = queryOf(momentQuery, request);
-    const { history, policy } = await savedLogOf(request.params.id);
+    const { history, policy } = await logs.read(request.params.id);
     response.json(momentOf(history, eventOf(history, query), query.nodes, policy));
   });
   routes.get("/live/:id/log", async (request, response) => {
@@ -66,14 +57,14 @@ export function travelRoutes(runs: Runs, live: LiveRuns): RequestHandler {
   });
   routes.get("/runs/:id/prefixes", async (request, response) => {
     const { most } = queryOf(prefixesQuery, request);
-    const { history } = await savedLogOf(request.params.id);
+    const { history } = await logs.read(request.params.id);
     const found = prefixes.get(history) ?? prefixesOf(history);
     prefixes.set(history, found);
     response.json({ ...found, valuable: found.valuable.slice(0, most), wasted: found.wasted.slice(0, most) });
   });
   routes.get("/difference", async (request, response) => {
     const query = queryOf(differenceQuery, request);
-    const [a, b] = [await savedLogOf(query.a), await savedLogOf(query.b)];
+    const [a, b] = [await logs.read(query.a), await logs.read(query.b)];
     checkSameTrace(a.row, b.row);
     // The times of a real engine differ between runs.
     response.json(differenceOf(a, b, a.row.target === "sim" && b.row.target === "sim"));
@@ -103,13 +94,4 @@ function firstAfter(times: Float64Array, time: number): number {
     else high = middle;
   }
   return low;
-}
-
-/** Rules that a report does not have, or that have been renamed since, have their defaults. */
-const rulesOf = z.looseObject({ victims: z.string() }).optional().catch(undefined);
-const policies = z.looseObject({ eviction: z.string(), rules: rulesOf });
-
-function policyOf(report: Readonly<Record<string, unknown>>): Policy {
-  const { eviction, rules } = policies.parse(report["policy"]);
-  return { eviction, leavesOnly: rules?.victims === "leaf" };
 }

@@ -30,8 +30,12 @@ export interface LineOptions {
   readonly y: Axis;
   /** Whether each point has a mark. */
   readonly marks: boolean;
-  /** Pixels; default: 380. */
+  /** Pixels, without a legend; default: 380. */
   readonly height?: number;
+  /** Whether the lines have labels; default: true. */
+  readonly hasLabels?: boolean;
+  /** Called when a point is clicked, or Space is pressed on it. */
+  open?(line: number, point: number): void;
 }
 
 const defaultHeight = 380;
@@ -72,6 +76,9 @@ export class LineChart {
     this.#svg
       .on("pointermove", (event: PointerEvent) => this.#selectNearest(event))
       .on("pointerleave blur", () => this.#layers.hover.selectAll("*").remove())
+      .on("click", (event: MouseEvent) => {
+        if (!(event.target as Element).closest(".name")) this.#openSelected();
+      })
       .on("keydown", (event: KeyboardEvent) => this.#key(event));
   }
 
@@ -94,7 +101,7 @@ export class LineChart {
 
   draw(isAnimated = false): void {
     const lines = this.#lines;
-    const { title, x, y, height = defaultHeight } = this.#options;
+    const { title, x, y, height = defaultHeight, hasLabels = true } = this.#options;
     const width = this.#host.clientWidth;
     if (width === 0) return;
     if (lines.length === 0) return void this.#clear();
@@ -102,8 +109,8 @@ export class LineChart {
     const longest = Math.max(...lines.filter((each) => !isSinglePoint(each)).map(({ label }) => label.length), 4);
     const widest = isNarrow ? 100 : Math.min(270, width * 0.36);
     const beside = 26 + sampleWidth + longest * 8;
-    const legend = hasLegend(lines, beside > widest, isNarrow) ? legendOf(lines, width) : undefined;
-    const margin = { top: 30, right: legend ? 16 : Math.min(widest, beside), bottom: 46, left: 58 };
+    const legend = hasLabels && hasLegend(lines, beside > widest, isNarrow) ? legendOf(lines, width) : undefined;
+    const margin = { top: 30, right: legend || !hasLabels ? 16 : Math.min(widest, beside), bottom: 46, left: 58 };
     const [left, right] = [margin.left, width - margin.right];
     const xs = scaleOf(
       x,
@@ -123,7 +130,7 @@ export class LineChart {
     this.#drawBands(durationMs);
     this.#drawLines(durationMs);
     this.#drawMarks(durationMs);
-    this.#drawLabels(durationMs, isNarrow, legend && { ...legend, top: height });
+    if (hasLabels) this.#drawLabels(durationMs, isNarrow, legend && { ...legend, top: height });
   }
 
   /** Removes the drawing. */
@@ -294,6 +301,11 @@ export class LineChart {
     groups.transition().duration(durationMs).attr("transform", place);
   }
 
+  #openSelected(): void {
+    const { line, point } = this.#selected;
+    if (this.#lines[line]?.points[point]) this.#options.open?.(line, point);
+  }
+
   #selectNearest(event: PointerEvent): void {
     const box = this.#svg.node()!.getBoundingClientRect();
     const [px, py] = [event.clientX - box.left, event.clientY - box.top];
@@ -314,6 +326,10 @@ export class LineChart {
   #key(event: KeyboardEvent): void {
     if (event.key === "Enter") this.#isolate(this.#lines[this.#selected.line]?.label);
     if (event.key === "Escape") this.#isolate(undefined);
+    if (event.key === " " && this.#options.open) {
+      event.preventDefault();
+      this.#openSelected();
+    }
     const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
     if (!step) return;
     event.preventDefault();

@@ -9,7 +9,7 @@ import { linkTo, updateRoute } from "../route.ts";
 import type { ViewContext } from "../view.ts";
 import type { ComparisonFigure } from "./comparison-figure.ts";
 import { figure, onWidth } from "./figure.ts";
-import { drawPlot } from "./plot.ts";
+import { drawPlot, type PlotWithLabel } from "./plot.ts";
 
 interface RequestValues {
   readonly request: number;
@@ -40,7 +40,7 @@ export function requestPairsFigure({ params, signal }: ViewContext): ComparisonF
       const { total, request } = pairs;
       note(
         `${integer(total)} requests are in both runs; the ${integer(request.length)} with the largest differences are shown. ` +
-          "On the dashed diagonal both runs have equal values.",
+          "On the dashed diagonal both runs have equal values. A click on a point opens the history of its request.",
       );
       const table = differencesTable(pairs, pair);
       tableHost.replaceChildren(
@@ -122,6 +122,9 @@ function pairOf(comparison: Comparison, requested: RequestedPair): Pair {
   return { a, b, metrics, metric: metrics.find((each) => each === requested.metric) ?? metrics[0] };
 }
 
+/** The history of a request in both runs. */
+const historyLink = ({ a, b }: Pair, request: number) => linkTo("request", { id: a.id, with: b.id, request });
+
 const textOf = (metric: string) => (metric === "hitTokens" ? integer : milliseconds);
 
 function differencesTable({ metric, request, a, b }: PairData, pair: Pair): Table<RequestValues> {
@@ -129,7 +132,10 @@ function differencesTable({ metric, request, a, b }: PairData, pair: Pair): Tabl
   const table = new Table<RequestValues>({
     title: "Requests that differ most",
     columns: [
-      { name: "request", label: "Request", value: (each) => each.request, show: (each) => `#${each.request}` },
+      {
+        ...{ name: "request", label: "Request", value: (each: RequestValues) => each.request },
+        show: ({ request: each }) => h("a", { href: historyLink(pair, each) }, `#${each}`),
+      },
       { name: "a", label: pair.a.name, value: (each) => each.a, show: (each) => text(each.a) },
       { name: "b", label: pair.b.name, value: (each) => each.b, show: (each) => text(each.b) },
       {
@@ -162,7 +168,7 @@ function scatter(body: HTMLElement, width: number, { metric, request, a, b }: Pa
     ? { type: "log" as const, domain: [min, max], tickFormat: tickMs, ticks: 4 }
     : { domain: [0, max], tickFormat: (value: number) => approximate(value), ticks: 5 };
   const unit = isTime ? latencies[metric] : "cached tokens";
-  drawPlot(body, {
+  const options: PlotWithLabel = {
     width,
     height: Math.min(width, 460),
     marginLeft: 66,
@@ -190,5 +196,8 @@ function scatter(body: HTMLElement, width: number, { metric, request, a, b }: Pa
         }),
       ),
     ],
+  };
+  drawPlot<RequestValues>(body, options, (each) => {
+    location.hash = historyLink(pair, each.request);
   });
 }

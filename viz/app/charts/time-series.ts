@@ -5,7 +5,7 @@ import { type Selection, select } from "d3-selection";
 import { area, line } from "d3-shape";
 import type { SeriesData } from "../../api.ts";
 import { announce, h } from "../controls/dom.ts";
-import { approximate, integer, percent, roundPercent } from "../data/format.ts";
+import { approximate, integer, milliseconds, percent, roundPercent, tickMs } from "../data/format.ts";
 import { pushRoute } from "../route.ts";
 import type { ViewContext } from "../view.ts";
 import { legendName } from "./block-colours.ts";
@@ -20,7 +20,7 @@ interface Band {
   readonly colour: string;
   readonly values: Values;
   /** Default: a line above a tinted area. */
-  readonly drawnAs?: "points" | "line" | "dashes";
+  readonly drawnAs?: "points" | "line" | "dashes" | "steps" | "dashed steps";
 }
 
 /** One chart of the stack of charts that share the time axis. */
@@ -33,6 +33,8 @@ interface Panel {
   readonly max?: number;
   readonly height: number;
   text(value: number): string;
+  /** For axis ticks. */
+  tick?(value: number): string;
 }
 
 const gap = 40;
@@ -140,7 +142,8 @@ function noteOf({ startNs, endNs }: SeriesData): string {
   return `Means of ${integer(startNs.length)} intervals of ${ms >= 1000 ? `${approximate(ms / 1000)} s` : `${approximate(ms)} ms`}. Arrow keys move the range, with Shift they read values; + and − zoom, Escape shows the whole run.`;
 }
 
-function panelsOf({ columns, intervalNs, startNs, endNs }: SeriesData): Panel[] {
+function panelsOf(data: SeriesData): Panel[] {
+  const { columns, intervalNs, startNs, endNs } = data;
   const has = (name: string) => columns[name] !== undefined;
   const perS = (name: string) => columns[name].map((count) => count / (intervalNs / 1e9));
   /** Counts of whole intervals: the columns are means over the intervals that were merged. */
@@ -163,6 +166,10 @@ function panelsOf({ columns, intervalNs, startNs, endNs }: SeriesData): Panel[] 
     panels.push(single("throughput, output tokens/s", "throughput", "var(--c3)", perS("generatedTokens"), integer));
   else if (has("computedTokens"))
     panels.push(single("prefill, tokens/s", "prefill", "var(--c3)", perS("computedTokens"), integer));
+  panels.push(...latencyPanels(data));
+  if (has("busy")) panels.push(single("busy, replicas", "busy", "var(--c5)", columns["busy"], rate));
+  if (columns["refused"]?.some((count) => count > 0))
+    panels.push(single("refused, requests/s", "refused", "var(--c4)", perS("refused"), rate));
   if (has("heldBlocks"))
     panels.push({
       title: "blocks: cached, referenced · private · cached, idle · free",
@@ -180,6 +187,28 @@ function panelsOf({ columns, intervalNs, startNs, endNs }: SeriesData): Panel[] 
     panels.push(single("evicted, blocks/s", "evicted", "var(--c4)", perS("evictedBlocks"), rate));
   return panels;
 }
+
+/** p50 and p99 of each latency; an interval without a request has none. */
+function latencyPanels({ startNs, latency }: SeriesData): Panel[] {
+  if (!latency) return [];
+  const each = Math.ceil(startNs.length / latency.startNs.length);
+  const band = (name: string, colour: string, values: readonly (number | null)[], drawnAs: Band["drawnAs"]): Band => ({
+    ...{ name, colour, drawnAs: drawnAs! },
+    values: startNs.map((_, i) => values[Math.floor(i / each)] ?? undefined),
+  });
+  return Object.entries(latency.columns)
+    .filter(([, { p50 }]) => p50.some((value) => value !== null))
+    .map(([name, { p50, p99 }]) => {
+      const title = latencyTitles[name] ?? name;
+      const bands = [
+        band(`${title} p50`, "var(--c0)", p50, "steps"),
+        band(`${title} p99`, "var(--c1)", p99, "dashed steps"),
+      ];
+      return { title, bands, height: 96, text: milliseconds, tick: tickMs };
+    });
+}
+
+const latencyTitles: Readonly<Record<string, string>> = { ttftMs: "TTFT", tpotMs: "TPOT", queueMs: "queueing time" };
 
 /** Share of the range over which the moving hit ratio is computed. */
 const movingShare = 0.05;
@@ -228,6 +257,7 @@ function drawSeries(svg: Svg, width: number, data: SeriesData, zoom: (to: Range)
     [margin.left, width - margin.right],
   );
   const middles = data.startNs.map((start, i) => x((start + data.endNs[i]) / 2e9));
+  const edges = data.startNs.map((start, i) => [x(start / 1e9), x(data.endNs[i] / 1e9)] as const);
   svg.selectAll("*").remove();
   svg
     .attr("width", width)
@@ -238,7 +268,7 @@ function drawSeries(svg: Svg, width: number, data: SeriesData, zoom: (to: Range)
     `Time series: ${panels.map((panel) => `${panel.title}, maximum ${panel.text(maximumOf(panel))}`).join("; ")}`,
   );
   panels.forEach((panel, i) => {
-    drawPanel(svg, panel, { y: tops[i], width, left: margin.left, right: width - margin.right, middles });
+    drawPanel(svg, panel, { y: tops[i], width, left: margin.left, right: width - margin.right, middles, edges });
   });
   const bottomAxis = axisBottom(x)
     .ticks(width < 560 ? 4 : 10)
@@ -310,10 +340,10 @@ function nearest(middles: readonly number[], at: number): number | undefined {
 }
 
 function maximumOf({ bands, stacked }: Panel): number {
-  const all = bands[0].values.map((value, i) =>
-    stacked ? bands.reduce((sum, { values }) => sum + (values[i] ?? 0), 0) : (value ?? 0),
-  );
-  return Math.max(0, ...all);
+  const all = bands[0].values.map((_, i) => bands.map(({ values }) => values[i] ?? 0));
+  const ofInterval = (values: readonly number[]) =>
+    stacked ? values.reduce((sum, value) => sum + value, 0) : Math.max(...values);
+  return Math.max(0, ...all.map(ofInterval));
 }
 
 interface PanelBox {
@@ -322,10 +352,12 @@ interface PanelBox {
   readonly left: number;
   readonly right: number;
   readonly middles: readonly number[];
+  /** Ends of the intervals. */
+  readonly edges: readonly (readonly [from: number, to: number])[];
 }
 
-function drawPanel(svg: Svg, panel: Panel, { y: panelY, left, right, middles }: PanelBox): void {
-  const { title, bands, stacked, max, height, text } = panel;
+function drawPanel(svg: Svg, panel: Panel, { y: panelY, left, right, middles, edges }: PanelBox): void {
+  const { title, bands, stacked, max, height, text, tick } = panel;
   const high = max ?? (maximumOf(panel) || 1);
   const y = scaleLinear([0, high], [height, 0]);
   if (max === undefined && !stacked) y.nice(3);
@@ -333,7 +365,9 @@ function drawPanel(svg: Svg, panel: Panel, { y: panelY, left, right, middles }: 
   const axis = axisLeft(y)
     .ticks(3)
     .tickSize(-(right - left))
-    .tickFormat((value) => (max === 1 ? roundPercent(Number(value)) : approximate(Number(value))));
+    .tickFormat(
+      (value) => tick?.(Number(value)) ?? (max === 1 ? roundPercent(Number(value)) : approximate(Number(value))),
+    );
   group
     .append("g")
     .attr("class", "axis")
@@ -344,7 +378,7 @@ function drawPanel(svg: Svg, panel: Panel, { y: panelY, left, right, middles }: 
   const below = middles.map(() => 0);
   for (const { name, colour, values, drawnAs } of bands) {
     if (drawnAs !== undefined) {
-      drawBand(group, { name, colour, values, drawnAs }, middles, y);
+      drawBand(group, { name, colour, values, drawnAs }, middles, edges, y);
       continue;
     }
     const lower = [...below];
@@ -381,6 +415,7 @@ function drawBand(
   group: Selection<SVGGElement, unknown, null, undefined>,
   { name, colour, values, drawnAs }: Band,
   middles: readonly number[],
+  edges: PanelBox["edges"],
   y: (value: number) => number,
 ): void {
   const rows = middles.flatMap((_, i) => (values[i] === undefined ? [] : [i]));
@@ -400,15 +435,27 @@ function drawBand(
   const edge = line<number>()
     .x((i) => at(i)[0])
     .y((i) => at(i)[1]);
+  const isStepped = drawnAs === "steps" || drawnAs === "dashed steps";
   group
     .append("path")
-    .attr("d", edge(rows))
+    .attr("d", isStepped ? stepsOf(values, edges, y) : edge(rows))
     .attr("fill", "none")
     .attr("stroke", colour)
     .attr("stroke-width", 1.75)
-    .attr("stroke-dasharray", drawnAs === "dashes" ? "5 4" : null)
+    .attr("stroke-dasharray", drawnAs === "dashes" ? "5 4" : drawnAs === "dashed steps" ? "3 2" : null)
     .append("title")
     .text(name);
+}
+
+/** A horizontal line for each interval with a value, joined to that of the interval before. */
+function stepsOf(values: Values, edges: PanelBox["edges"], y: (value: number) => number): string {
+  return values
+    .map((value, i) => {
+      if (value === undefined) return "";
+      const [from, to] = edges[i];
+      return `${values[i - 1] === undefined ? `M${from},${y(value)}` : `V${y(value)}`}H${to}`;
+    })
+    .join("");
 }
 
 /** The title of a panel, with a legend if it has several bands. */

@@ -9,13 +9,16 @@ import type {
   MomentData,
   PairData,
   PrefixData,
+  ReplicasData,
   ReportRequest,
+  RequestHistory,
   RequestsData,
   RunDetail,
   RunList,
   RunNotesChange,
   RunRow,
   SeriesData,
+  SessionsData,
 } from "../../api.ts";
 
 /** The response of the server to GET `path`, one of those in `viz/api.ts`. @throws Error with the server's message. */
@@ -51,6 +54,11 @@ export async function errorText(response: Response): Promise<string> {
 const runPath = (id: string) => `api/runs/${encodeURIComponent(id)}`;
 
 export const getRun = (id: string, signal?: AbortSignal) => get<RunDetail>(runPath(id), signal);
+export const getReplicas = (id: string, signal?: AbortSignal) => get<ReplicasData>(`${runPath(id)}/replicas`, signal);
+export const getSessions = (id: string, signal?: AbortSignal) =>
+  get<SessionsData>(`${runPath(id)}/sessions?most=20`, signal);
+export const getHistory = (id: string, request: number, signal?: AbortSignal) =>
+  get<RequestHistory>(`${runPath(id)}/history?request=${request}`, signal);
 export const getRequests = (id: string, signal?: AbortSignal) => get<RequestsData>(`${runPath(id)}/requests`, signal);
 
 /** Changes the given fields of what is noted about a run. @throws Error with the server's message */

@@ -9,6 +9,7 @@ import { h, select, setChoices } from "../controls/dom.ts";
 import { describeRuns } from "../controls/provenance.ts";
 import { redrawing } from "../controls/redraw.ts";
 import { reportButton } from "../controls/report-button.ts";
+import { serviceTable } from "../controls/service-table.ts";
 import { workloadOf } from "../data/answer.ts";
 import { type Comparison, comparisonOf, isTimed } from "../data/comparison.ts";
 import { hitRatios } from "../data/format.ts";
@@ -136,7 +137,7 @@ function buildFigures(context: ViewContext, first: Comparison): (selection: Sele
   root.append(
     h("div", { class: "bar" }, selectionBar, select("Hit ratio definition", metrics, metric, setMetric), report),
   );
-  const timed = areTimed ? [latencyFigure(context), throughputFigure(signal)] : [];
+  const timed = areTimed ? [latencyFigure(context), throughputFigure(signal), serviceTable()] : [];
   const warnings = h("ul");
   root.append(h("div", { class: "warnings", role: "status" }, warnings));
   const explore = first.rows.length > 2 ? exploreFigure(context) : undefined;
@@ -145,7 +146,7 @@ function buildFigures(context: ViewContext, first: Comparison): (selection: Sele
   if (explore && !areTimed) root.append(explore.element);
   if (areTimed) {
     const bars = h("div", {}, isOneSize && capacity.element, timed[1].element);
-    root.append(h("div", { class: "grid" }, timed[0].element, bars));
+    root.append(h("div", { class: "grid" }, timed[0].element, bars), timed[2].element);
   }
   root.append(differences.element);
   const settings = h("div");

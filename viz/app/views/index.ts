@@ -2,6 +2,7 @@ export { answerView } from "./answer.ts";
 export { compareView } from "./compare.ts";
 export { curvesView } from "./curves.ts";
 export { liveView } from "./live.ts";
+export { requestView } from "./request.ts";
 export { runView } from "./run.ts";
 export { runsView } from "./runs.ts";
 export { sizesView } from "./sizes.ts";

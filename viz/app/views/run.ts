@@ -1,59 +1,23 @@
 import type { RunDetail, Setting } from "../../api.ts";
-import { missReasonsFigure, type TokenCounts } from "../charts/miss-reasons.ts";
+import { distributionsFigure } from "../charts/distributions.ts";
+import { missReasonsFigure } from "../charts/miss-reasons.ts";
+import { replicasFigure } from "../charts/replicas.ts";
 import { requestHitsFigure } from "../charts/request-hits.ts";
-import { type ResidencyReport, residencyFigure } from "../charts/residency.ts";
+import { residencyFigure } from "../charts/residency.ts";
 import { timeSeriesFigure } from "../charts/time-series.ts";
 import { commandCard } from "../controls/command-card.ts";
 import { h } from "../controls/dom.ts";
-import { metricTiles, type Tile } from "../controls/metric-tiles.ts";
+import { metricTiles } from "../controls/metric-tiles.ts";
 import { noRunNamed } from "../controls/no-run.ts";
 import { prefixesCard } from "../controls/prefix-tables.ts";
 import { describeRuns } from "../controls/provenance.ts";
 import { redrawing } from "../controls/redraw.ts";
-import {
-  approximate,
-  dateText,
-  integer,
-  milliseconds,
-  percent,
-  perSecond,
-  policyOf,
-  settingParts,
-  targetText,
-} from "../data/format.ts";
+import { type Report, runTiles } from "../controls/run-tiles.ts";
+import { sessionsCard } from "../controls/sessions-card.ts";
+import { dateText, integer, policyOf, settingParts, targetText } from "../data/format.ts";
 import { getRun, getSeries, isBroken } from "../data/server.ts";
 import { linkTo } from "../route.ts";
 import type { View, ViewContext } from "../view.ts";
-
-/** The fields of a run's report (schema run/1) that this view shows. */
-interface Report {
-  readonly trace: {
-    readonly files: readonly string[];
-    readonly requests: number;
-    readonly inputTokens: number;
-    readonly outputTokens: number;
-  };
-  readonly policy: { readonly rules: Readonly<Record<string, unknown>> };
-  readonly seed: number;
-  readonly warmup: number;
-  readonly cache: TokenCounts & {
-    readonly evictedBlocks: number;
-    readonly refusedRequests: number;
-    readonly preemptions?: number;
-  };
-  readonly latency: Readonly<
-    Record<string, { readonly mean: number; readonly p50: number; readonly p99: number } | null>
-  > | null;
-  readonly throughput: {
-    readonly requestsPerS: number;
-    readonly outputTokensPerS: number;
-    readonly makespanS: number;
-  } | null;
-  readonly simulation?: Readonly<Record<string, unknown>>;
-  readonly engine?: Readonly<Record<string, unknown>>;
-  readonly residency?: ResidencyReport;
-  readonly interrupted?: { readonly requestsDone: number; readonly of: number };
-}
 
 /** One saved run: its metrics, time series, miss reasons, prefixes and configuration. */
 export const runView: View = { name: "run", title: "Run", show: showRun };
@@ -116,7 +80,7 @@ function drawRun(context: ViewContext, { row, command, files }: RunDetail, repor
       `${row.trace} · ${targetText(row.target)} · ${policyOf(row)} · saved ${dateText(row.savedAtMs)}`,
     ),
     ...(files.includes("events.parquet") ? [eventsLink(row.id)] : []),
-    metricTiles(metricsOf(row, report)),
+    metricTiles(runTiles(row, report)),
   );
   if (interrupted)
     root.append(
@@ -129,8 +93,11 @@ function drawRun(context: ViewContext, { row, command, files }: RunDetail, repor
   if (row.refused !== undefined && row.refused === row.requests)
     root.append(h("p", { class: "problem" }, "The run refused every request: no metric below describes a served one."));
   root.append(timeSeriesFigure(context, (...args) => getSeries(row.id, ...args)).element);
+  if (report.latency) root.append(distributionsFigure(row.id, signal));
+  if ((report.cluster?.replicas.length ?? 0) > 1) root.append(replicasFigure(row.id, report.cluster!, context));
   root.append(h("div", { class: "grid" }, missReasonsFigure(report.cache, signal), requestHitsFigure(row.id, signal)));
   if (report.residency) root.append(residencyFigure(report.residency, signal));
+  root.append(sessionsCard(row.id, signal));
   root.append(prefixesCard(row.id, files, signal), commandCard(command), configurationCard(row, report, files));
 }
 
@@ -140,50 +107,6 @@ const eventsLink = (id: string) =>
     { class: "actions" },
     h("a", { class: "button main", href: linkTo("travel", { id }) }, "Step through its events"),
   );
-
-function metricsOf(row: RunDetail["row"], { cache, latency, throughput, trace }: Report): Tile[] {
-  const latencyTile = (name: string, title: string): Tile[] => {
-    const found = latency?.[name];
-    return found
-      ? [[title, milliseconds(found.p50), `p99 ${milliseconds(found.p99)}, mean ${milliseconds(found.mean)}`]]
-      : [];
-  };
-  const throughputTiles: Tile[] = throughput
-    ? [
-        [
-          "Throughput",
-          perSecond(throughput.requestsPerS),
-          `${approximate(throughput.outputTokensPerS)} output tokens/s`,
-        ],
-        ["Duration", milliseconds(throughput.makespanS * 1000), "from the first arrival to the last token"],
-      ]
-    : [];
-  return [
-    [
-      "Hit ratio, tokens",
-      percent(row.hitRatio["token"]),
-      `${approximate(cache.hitTokens)} of ${approximate(cache.lookupTokens)} tokens`,
-    ],
-    [
-      "Hit ratio, blocks",
-      percent(row.hitRatio["block"]),
-      `mean of requests ${percent(row.hitRatio["requestMeanBlock"])}`,
-    ],
-    [
-      "Cache size",
-      row.blocks === null ? "unlimited" : `${approximate(row.capacityTokens ?? 0)} tokens`,
-      row.blocks === null
-        ? `blocks of ${row.blockTokens} tokens`
-        : `${integer(row.blocks)} blocks of ${row.blockTokens}`,
-    ],
-    ["Requests", integer(trace.requests), `${integer(cache.refusedRequests)} refused`],
-    ...latencyTile("ttftMs", "TTFT p50"),
-    ...latencyTile("tpotMs", "TPOT p50"),
-    ...latencyTile("e2eMs", "End-to-end latency p50"),
-    ...throughputTiles,
-    ["Evicted blocks", integer(cache.evictedBlocks), `${integer(cache.preemptions ?? 0)} preemptions`],
-  ];
-}
 
 /** All settings of the run. */
 function configurationCard(row: RunDetail["row"], report: Report, files: readonly string[]): HTMLElement {
