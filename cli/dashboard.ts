@@ -38,7 +38,7 @@ Examples:
   kvlab dashboard --traces data --open     runs over these traces can be started
   kvlab dashboard --policies mine          runs with your own policies, too
   kvlab dashboard --export paper.html --search tag=paper
-                                           a comparison of these runs as one file
+                                           these runs compared in one file
 
 The server is reachable from this machine only. The page can start runs over the
 built-in example and the traces below the --traces folders, with the built-in

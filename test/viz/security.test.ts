@@ -30,7 +30,7 @@ beforeAll(async () => {
   symlinkSync(folder, join(traces, "up"));
   symlinkSync(join(folder, "outside.ts"), join(policies, "linked.ts"));
   client = await dashboardOver(runs, { traces: [traces], policies, models });
-});
+}, 120_000);
 
 /** The message of a refusal, which must be one line of JSON. */
 function errorOf({ status, text, headers }: Awaited<ReturnType<Client["request"]>>): [number, string] {

@@ -83,6 +83,7 @@ async function start(): Promise<void> {
     root,
     h("div", { id: "announcement", class: "visually-hidden", role: "status", "aria-live": "polite" }),
   );
+  root.append(h("p", { class: "hint" }, "Loading the list of runs …"));
   try {
     await server.start();
   } catch (error) {

@@ -70,7 +70,7 @@ export function dashboardApp(parts: AppParts): Express {
   };
 
   app.get("/api/runs", async (_request, response) => {
-    response.json(await runs.listed());
+    response.type("json").send(await runs.listed());
   });
   app.get("/api/runs/:id", async (request, response) => {
     response.json(await runs.detail(request.params.id));

@@ -1,3 +1,4 @@
+import type { Stats } from "node:fs";
 import { realpath, stat } from "node:fs/promises";
 import { join, sep } from "node:path";
 
@@ -27,9 +28,20 @@ export async function childOf(folder: string, name: string, kind: "file" | "fold
     if (!path.startsWith(folder.endsWith(sep) ? folder : folder + sep)) return undefined;
     const found = await stat(path);
     if (!(kind === "file" ? found.isFile() : found.isDirectory())) return undefined;
-    const { size, mtimeMs, ino } = found;
-    return { path, size, mtimeMs, version: `${ino} ${size} ${mtimeMs}` };
+    const { size, mtimeMs } = found;
+    return { path, size, mtimeMs, version: versionText(found) };
   } catch {
     return undefined;
   }
 }
+
+/** The version of a file that has been found by `childOf` before; "" if there is none any more. */
+export async function versionOf(path: string): Promise<string> {
+  try {
+    return versionText(await stat(path));
+  } catch {
+    return "";
+  }
+}
+
+const versionText = ({ ino, size, mtimeMs }: Stats) => `${ino} ${size} ${mtimeMs}`;

@@ -1,8 +1,8 @@
 import { readdir, readFile, realpath, stat } from "node:fs/promises";
-import { basename } from "node:path";
+import { basename, join } from "node:path";
 import { z } from "zod";
 import type { BrokenRun, ListedRun, RunDetail, RunList, RunNotes, RunNotesChange, RunRow } from "../api.ts";
-import { childOf, type Inside, isChildName } from "./inside.ts";
+import { childOf, type Inside, isChildName, versionOf } from "./inside.ts";
 import { targetName } from "./live-format.ts";
 import { Notes } from "./notes.ts";
 import { Refusal } from "./refusal.ts";
@@ -107,6 +107,9 @@ export class Runs {
   readonly #settings = new SettingNumbers();
   readonly #listedRows = new WeakMap<RunRow, ListedRun>();
   #listed: readonly (RunRow | BrokenRun)[] | undefined;
+  #listedStamp = "";
+  #text: { readonly rows: unknown; readonly exists: boolean; readonly json: string } | undefined;
+  #check: Promise<unknown> | undefined;
   #changes = 0;
 
   constructor(folder: string) {
@@ -114,11 +117,32 @@ export class Runs {
     this.notes = new Notes(folder);
   }
 
-  /** The response to GET /api/runs. */
-  async listed(): Promise<RunList> {
-    const runs = (await this.list()).map((row) => ("problem" in row ? row : this.#numbered(row)));
-    const folder = { path: this.folder, exists: (await this.#root()) !== undefined };
-    return { schema: "runs/1", runs, folder, settings: this.#settings.all };
+  /** The response to GET /api/runs, as JSON: of the last list, if the folder has not changed since. */
+  async listed(): Promise<string> {
+    const rows = await this.#latest();
+    const exists = (await this.#root()) !== undefined;
+    if (this.#text?.rows === rows && this.#text.exists === exists) return this.#text.json;
+    const runs = rows.map((row) => ("problem" in row ? row : this.#numbered(row)));
+    const list: RunList = {
+      ...{ schema: "runs/1", runs, folder: { path: this.folder, exists }, settings: this.#settings.all },
+    };
+    const json = JSON.stringify(list);
+    this.#text = { rows, exists, json };
+    return json;
+  }
+
+  /**
+   * The last list, if neither the folder nor the notes have changed since. A report that was changed in place is found by a
+   * check that follows, which counts as a change.
+   */
+  async #latest(): Promise<readonly (RunRow | BrokenRun)[]> {
+    if (this.#listed === undefined || this.#listedStamp !== (await this.stamp())) return await this.list();
+    this.#check ??= this.list()
+      .catch(() => {})
+      .finally(() => {
+        this.#check = undefined;
+      });
+    return this.#listed;
   }
 
   #numbered(row: RunRow): ListedRun {
@@ -132,6 +156,7 @@ export class Runs {
 
   /** The newest first, broken ones last. */
   async list(): Promise<readonly (RunRow | BrokenRun)[]> {
+    const stamp = await this.stamp();
     const root = await this.#root();
     const ids = root === undefined ? [] : await foldersIn(root);
     await this.notes.refresh();
@@ -142,7 +167,9 @@ export class Runs {
       for (const row of await Promise.all(ids.slice(at, at + atOnce).map((id) => this.#row(root!, id))))
         if (row !== undefined) rows.push(row);
     rows.sort(newestFirst);
-    if (this.#listed !== undefined && !areSame(rows, this.#listed)) this.#changes++;
+    this.#listedStamp = stamp;
+    if (this.#listed !== undefined && areSame(rows, this.#listed)) return this.#listed;
+    if (this.#listed !== undefined) this.#changes++;
     this.#listed = rows;
     return rows;
   }
@@ -171,11 +198,13 @@ export class Runs {
   /** Changes the notes of a run. @throws Refusal if there is no such run, or they cannot be written */
   async annotate(id: string, change: RunNotesChange): Promise<RunNotes> {
     const changed = await this.row(id);
+    this.#listedStamp = "";
     await this.notes.change(id, change);
     if (change.baseline)
       for (const row of await this.list())
         if (!("problem" in row) && row.id !== id && row.notes?.baseline && areOfOneWorkload(row, changed))
           await this.notes.change(row.id, { baseline: false });
+    this.#listedStamp = "";
     return this.notes.of(id) ?? {};
   }
 
@@ -219,6 +248,9 @@ export class Runs {
 
   /** Undefined for a folder of curves, of a sizing, or of a sweep, whose runs a dashboard of that folder shows. */
   async #row(root: string, id: string): Promise<RunRow | BrokenRun | undefined> {
+    const same = this.#rows.get(id);
+    if (same && same.notes === this.notes.of(id) && same.version === (await versionOf(join(root, id, "run.json"))))
+      return same.row;
     const folder = await childOf(root, id, "folder");
     if (!folder) return { id, problem: "cannot be read, or is a link that leads out of the folder of runs" };
     const found = await childOf(folder.path, "run.json", "file");

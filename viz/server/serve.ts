@@ -70,10 +70,10 @@ function watch(runs: Runs, live: LiveRuns, events: Events): () => void {
       if (now !== stamp || toldChanges === undefined) {
         stamp = now;
         await runs.list();
-        // Also without a change: a client may have been sent the list in between.
-        if (toldChanges !== undefined && runs.changes !== toldChanges) events.changed("runs");
-        toldChanges = runs.changes;
       }
+      // Also without a change: a client may have been sent the list in between.
+      if (toldChanges !== undefined && runs.changes !== toldChanges) events.changed("runs");
+      toldChanges = runs.changes;
     }
     if (events.clientCount > 0) {
       await live.refresh();

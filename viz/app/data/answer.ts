@@ -39,8 +39,19 @@ export interface SizeAnswer {
 export const defaultTokenBytes = 131_072;
 
 const GiB = 2 ** 30;
-const optionsOf = ({ index, preset, settings }: RunRow) =>
-  JSON.stringify([index, preset, Object.entries(settings).sort(([a], [b]) => (a < b ? -1 : 1))]);
+const knownTexts = new WeakMap<RunRow["settings"], string>();
+
+/** Settings as a text; runs with equal settings share them. */
+function textOf(settings: RunRow["settings"]): string {
+  const known = knownTexts.get(settings);
+  if (known !== undefined) return known;
+  const text = JSON.stringify(Object.entries(settings).sort(([a], [b]) => (a < b ? -1 : 1)));
+  knownTexts.set(settings, text);
+  return text;
+}
+
+/** The index, preset and settings of a run. */
+const optionsOf = ({ index, preset, settings }: RunRow) => `${index} ${preset} ${textOf(settings)}`;
 
 /** The index, preset, policy and settings of a run, without its cache size and its rate. */
 const systemOf = ({ settings: { requestsPerS: _, speed: __, ...settings }, ...row }: RunRow) =>

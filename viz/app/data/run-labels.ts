@@ -1,28 +1,48 @@
 import type { RunRow } from "../../api.ts";
 import { settingText } from "./format.ts";
 
-/** Settings of a run by name, as texts, those that distinguish runs best first. */
-type Settings = Readonly<Record<string, string>>;
+/** Texts of the settings that every run has, those that distinguish runs best first. */
+const rowSettings: Readonly<Record<string, (row: RunRow) => string>> = {
+  trace: ({ trace }) => trace,
+  preset: ({ preset }) => preset ?? "",
+  eviction: ({ eviction }) => eviction,
+  index: ({ index }) => index,
+  scheduler: ({ scheduler }) => scheduler,
+  allocator: ({ allocator }) => allocator,
+  "block size": ({ blockTokens }) => `${blockTokens}-token blocks`,
+  target: ({ target }) => target,
+  requests: ({ requests }) => `${requests} requests`,
+};
 
-const rowSettings = (row: RunRow): Settings => ({
-  trace: row.trace,
-  preset: row.preset ?? "",
-  eviction: row.eviction,
-  index: row.index,
-  scheduler: row.scheduler,
-  allocator: row.allocator,
-  "block size": `${row.blockTokens}-token blocks`,
-  target: row.target,
-  requests: `${row.requests} requests`,
-});
-
-const rowSettingNames: readonly string[] = Object.keys(rowSettings({} as RunRow));
-
-/** All settings of a run; the speed of the trace is left out where the rate is set, which it follows from. */
-function settingsOf(row: RunRow): Settings {
-  const named = Object.entries(row.settings).filter(([name]) => name !== "speed" || !("requestsPerS" in row.settings));
-  return { ...rowSettings(row), ...Object.fromEntries(named.map(([name, value]) => [name, settingText(name, value)])) };
+/** A setting in which the runs differ: its text in each run, "" where a run lacks it. */
+interface Differing {
+  readonly name: string;
+  readonly texts: readonly string[];
 }
+
+type Settings = RunRow["settings"];
+
+/** The settings in which the runs differ. */
+function differingSettings(rows: readonly RunRow[], omitted: readonly string[]): Differing[] {
+  // Runs with equal settings share them.
+  const distinct = [...new Set(rows.map(({ settings }) => settings))];
+  const named = new Set(distinct.flatMap((settings) => Object.keys(settings)));
+  const ofRows = Object.entries(rowSettings).filter(([name]) => !named.has(name));
+  const all = [
+    ...ofRows.map(([name, textOf]) => ({ name, texts: rows.map(textOf) })),
+    ...[...named].flatMap((name) => {
+      const texts = new Map(distinct.map((settings) => [settings, textIn(settings, name)]));
+      return new Set(texts.values()).size < 2
+        ? []
+        : [{ name, texts: rows.map(({ settings }) => texts.get(settings)!) }];
+    }),
+  ];
+  return all.filter(({ name, texts }) => !omitted.includes(name) && texts.some((text) => text !== texts[0]));
+}
+
+/** The text of a setting; "" if there is none. The speed of the trace is left out where the rate is set, which it follows from. */
+const textIn = (settings: Settings, name: string): string =>
+  !(name in settings) || (name === "speed" && "requestsPerS" in settings) ? "" : settingText(name, settings[name]);
 
 export interface LabelOptions {
   /** The label where no setting distinguishes the runs. */
@@ -36,48 +56,70 @@ export function runLabels(
   rows: readonly RunRow[],
   { fallback = ({ preset, eviction }) => preset ?? eviction, omitted = [] }: LabelOptions = {},
 ): Map<string, string> {
-  const all = rows.map((row) => {
-    const settings = settingsOf(row);
-    return Object.fromEntries(Object.entries(settings).filter(([name]) => !omitted.includes(name)));
-  });
-  const names = [
-    ...rowSettingNames,
-    ...new Set(all.flatMap((settings) => Object.keys(settings)).filter((name) => !rowSettingNames.includes(name))),
-  ];
-  const distinguishing: string[] = [];
-  const groups = (by: readonly string[]) =>
-    new Set(all.map((settings) => by.map((name) => settings[name] ?? "").join("\n"))).size;
-  for (const name of names) if (groups([...distinguishing, name]) > groups(distinguishing)) distinguishing.push(name);
-  const common = commonTexts(all, distinguishing);
+  const distinguishing: Differing[] = [];
+  let groups = new Groups(rows.length);
+  for (const setting of differingSettings(rows, omitted)) {
+    const finer = groups.splitBy(setting.texts);
+    if (finer.count === groups.count) continue;
+    distinguishing.push(setting);
+    groups = finer;
+  }
+  const common = commonTexts(rows.length, distinguishing);
   return new Map(
     rows.map((row, i) => {
-      const texts = distinguishing.map((name) => all[i][name]).filter((text) => text && !common.has(text));
+      const texts = distinguishing.map((setting) => setting.texts[i]).filter((text) => text && !common.has(text));
       return [row.id, texts.join(" · ") || fallback(row)];
     }),
   );
 }
 
+/** Runs by the settings so far: the number of the group of each run. */
+class Groups {
+  readonly count: number;
+  readonly #numbers: Float64Array;
+
+  constructor(length: number, numbers = new Float64Array(length), count = Math.min(1, length)) {
+    this.#numbers = numbers;
+    this.count = count;
+  }
+
+  /** The groups of runs that are in one group and have one text. */
+  splitBy(texts: readonly string[]): Groups {
+    const known = new Map<number, number>();
+    const codes = new Map<string, number>();
+    const numbers = this.#numbers.map((group, i) => {
+      const code = codes.get(texts[i]) ?? codes.size;
+      codes.set(texts[i], code);
+      const key = group * texts.length + code;
+      const number = known.get(key) ?? known.size;
+      known.set(key, number);
+      return number;
+    });
+    return new Groups(texts.length, numbers, known.size);
+  }
+}
+
 /** Settings that are always in a label if they distinguish runs. */
 const alwaysShown = ["trace", "preset", "eviction", "index", "scheduler", "allocator"];
 
-/** Values of the other settings that most runs share and that can be omitted without making two labels equal. */
-function commonTexts(all: readonly Settings[], distinguishing: readonly string[]): ReadonlySet<string> {
+/** Texts of the other settings that most runs share and that can be omitted without making two labels equal. */
+function commonTexts(length: number, distinguishing: readonly Differing[]): ReadonlySet<string> {
   const common = new Set<string>();
-  const groups = () =>
-    new Set(
-      all.map((settings) =>
-        distinguishing
-          .map((name) => settings[name] ?? "")
-          .filter((text) => !common.has(text))
-          .join("\n"),
-      ),
-    ).size;
+  const groups = () => {
+    const labels = Array.from({ length }, (_, i) =>
+      distinguishing
+        .map(({ texts }) => texts[i])
+        .filter((text) => !common.has(text))
+        .join("\n"),
+    );
+    return new Set(labels).size;
+  };
   const distinct = groups();
-  for (const name of distinguishing.filter((each) => !alwaysShown.includes(each))) {
+  for (const { texts } of distinguishing.filter(({ name }) => !alwaysShown.includes(name))) {
     const counts = new Map<string, number>();
-    for (const settings of all) counts.set(settings[name] ?? "", (counts.get(settings[name] ?? "") ?? 0) + 1);
+    for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
     const [text, count] = [...counts].reduce((most, each) => (each[1] > most[1] ? each : most));
-    if (text === "" || count <= all.length / 2) continue;
+    if (text === "" || count <= length / 2) continue;
     common.add(text);
     if (groups() < distinct) common.delete(text);
   }

@@ -2,7 +2,6 @@ import type {
   BrokenRun,
   DifferenceData,
   Job,
-  ListedRun,
   LiveList,
   LiveRow,
   LogData,
@@ -135,16 +134,16 @@ export const isBroken = (row: object): row is BrokenRun => "problem" in row;
 export const versionOf = ({ id, savedAtMs, notes }: RunRow): string =>
   `${id} ${savedAtMs}${notes ? JSON.stringify(notes) : ""}`;
 
-/** The run with its settings by name, which are looked up when they are first read. */
-function withSettings(row: ListedRun, all: RunList["settings"]): RunRow {
-  let settings: RunRow["settings"] | undefined;
-  return {
-    ...row,
-    get settings() {
-      settings ??= Object.fromEntries(row.settings.map((number) => all[number]));
-      return settings;
-    },
-  };
+/** The runs with their settings by name. Runs with equal settings share one object. */
+function withSettings({ runs, settings: all }: RunList): (RunRow | BrokenRun)[] {
+  const known = new Map<string, RunRow["settings"]>();
+  return runs.map((row) => {
+    if (isBroken(row)) return row;
+    const key = row.settings.join();
+    const settings = known.get(key) ?? Object.fromEntries(row.settings.map((number) => all[number]));
+    known.set(key, settings);
+    return { ...row, settings };
+  });
 }
 
 /** The saved runs, the jobs and the active runs, kept up to date by server-sent events. */
@@ -228,11 +227,11 @@ export class ServerState {
   /** Fetches the list of runs. A response that arrives after that of a later request is discarded. */
   async refresh(): Promise<void> {
     const number = ++this.#requestedLists;
-    const { runs, settings, folder } = await get<RunList>("api/runs");
+    const list = await get<RunList>("api/runs");
     if (number < this.#shownList) return;
     this.#shownList = number;
-    this.folder = folder;
-    this.runs = runs.map((row) => (isBroken(row) ? row : withSettings(row, settings)));
+    this.folder = list.folder;
+    this.runs = withSettings(list);
     this.#notify();
   }
 

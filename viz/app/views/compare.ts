@@ -12,7 +12,7 @@ import { reportButton } from "../controls/report-button.ts";
 import { serviceTable } from "../controls/service-table.ts";
 import { workloadOf } from "../data/answer.ts";
 import { type Comparison, comparisonOf, isTimed } from "../data/comparison.ts";
-import { hitRatios } from "../data/format.ts";
+import { hitRatios, integer } from "../data/format.ts";
 import { haveOneSize } from "../data/line-breaks.ts";
 import { versionOf as versionOfRow } from "../data/server.ts";
 import { idList, idsIn, linkTo, updateRoute } from "../route.ts";
@@ -65,9 +65,14 @@ async function showCompare(context: ViewContext): Promise<void> {
   server.watch(update, signal);
 }
 
+/** Most runs that are compared: figures with more lines and points cannot be read. */
+const mostCompared = 500;
+
 /** The runs to compare, and the other choices that the view offers. */
 interface Selection {
   readonly rows: readonly RunRow[];
+  /** Number of older runs that are left out. */
+  readonly left: number;
   readonly choice: Choice;
   /** All saved runs. */
   readonly all: readonly RunRow[];
@@ -87,7 +92,8 @@ function selectionOf(all: readonly RunRow[], choice: Choice): Selection {
     requested.size > 0
       ? requested.has(row.id)
       : !row.notes?.hidden && (trace === undefined ? workloadOf(row) === workload : row.trace === trace);
-  return { rows: all.filter(isSelected), choice, all };
+  const selected = all.filter(isSelected);
+  return { rows: selected.slice(0, mostCompared), left: Math.max(0, selected.length - mostCompared), choice, all };
 }
 
 /** Differs if anything that is shown differs. */
@@ -153,9 +159,9 @@ function buildFigures(context: ViewContext, first: Comparison): (selection: Sele
   root.append(settings);
   const pairs = first.rows.length > 1 ? requestPairsFigure(context) : undefined;
   if (pairs) root.append(pairs.element);
-  return ({ rows, choice: { ids, trace, workload = "" }, all }, comparison) => {
+  return ({ rows, left, choice: { ids, trace, workload = "" }, all }, comparison) => {
     shown = comparison;
-    warnings.replaceChildren(...warningsOf(comparison).map((text) => h("li", {}, text)));
+    warnings.replaceChildren(...[...leftText(left), ...warningsOf(comparison)].map((text) => h("li", {}, text)));
     warnings.parentElement!.hidden = warnings.childElementCount === 0;
     if (ids.length > 0) selectionBar.replaceChildren(...selectionText(rows, ids));
     else {
@@ -173,6 +179,9 @@ function buildFigures(context: ViewContext, first: Comparison): (selection: Sele
     for (const figure of timed) figure.show({ ...comparison, rows: comparison.rows.filter(isTimed) });
   };
 }
+
+const leftText = (left: number) =>
+  left === 0 ? [] : [`The newest ${mostCompared} runs are compared; ${integer(left)} older ones are left out.`];
 
 /** Why runs are not comparable, and which are left out. */
 function warningsOf({ warnings, interrupted, rows }: Comparison): string[] {
