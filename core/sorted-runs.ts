@@ -28,7 +28,8 @@ export class SortedRuns {
   #previous: Int32Array;
   /** A heap of the ends of `#runs` runs that are not empty, with four children per node; then the ends that are not in use. */
   #heap: Int32Array = new Int32Array(0);
-  // By position in the heap: score and second number of the run's first entry; `Infinity` behind the last run.
+  // By position in the heap: score and second number of the run's first entry, or of an earlier one that was removed, unless
+  // `precedesEqual` needs the first entry itself; `Infinity` behind the last run.
   #firstScore: Float64Array = new Float64Array(0);
   #firstTie: Float64Array = new Float64Array(0);
   #runs = 0;
@@ -61,9 +62,10 @@ export class SortedRuns {
 
   get first(): number | undefined {
     const newest = this.#next[this.#newest];
-    if (this.#runs === 0) return newest < this.#entryCount ? newest : undefined;
-    const other = this.#next[this.#heap[0]];
-    return newest < this.#entryCount && this.#precedes(newest, other) ? newest : other;
+    if (newest >= this.#entryCount) return this.#runs === 0 ? undefined : this.#firstOfHeap();
+    if (this.#runs === 0 || this.#precedesRun(newest, 0)) return newest;
+    const other = this.#firstOfHeap();
+    return this.#precedes(newest, other) ? newest : other;
   }
 
   add(entry: number): void {
@@ -92,9 +94,19 @@ export class SortedRuns {
     this.#previous[next] = previous;
     if (entry === this.#last) this.#last = previous;
     if (previous < this.#entryCount || previous === this.#newest) return;
-    const at = this.#place[previous - this.#entryCount];
-    if (next !== previous) this.#down(at, previous);
-    else this.#removeRun(at, previous);
+    if (next === previous) this.#removeRun(this.#place[previous - this.#entryCount], previous);
+    else if (this.#precedesEqual !== undefined) this.#down(this.#place[previous - this.#entryCount], previous);
+  }
+
+  /** The smallest first entry of a run in the heap, after the run on top has its position by its first entry. */
+  #firstOfHeap(): number {
+    for (;;) {
+      const run = this.#heap[0];
+      const first = this.#next[run];
+      if (this.#score[first] === this.#firstScore[0] && this.#tie[first] === this.#firstTie[0]) return first;
+      this.#down(0, run);
+      if (this.#heap[0] === run) return first;
+    }
   }
 
   #precedes(a: number, b: number): boolean {

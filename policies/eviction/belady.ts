@@ -26,17 +26,34 @@ export const belady: EvictionPlugin = {
     /** By content id: the next request that uses it, as of the current request. */
     let nextOfKey = new Uint32Array(0);
     let entryOfKey = new Int32Array(0);
-    // By evictable entry: its score (next use, then depth), and its number in the order in which entries became evictable.
+    /** Entries with contents of the latest request, whose positions in `order` are by earlier next uses. */
+    let moved = new Int32Array(64);
+    let movedCount = 0;
+    /** Evictable entries by next use, then depth; of equals the one that became evictable first. */
     const score = new Float64Array(key.length);
     const arrival = new Float64Array(key.length);
     let arrivals = 0;
     const order = new SortedRuns(score, arrival);
 
-    const add = (entry: EntryId) => {
-      entryOfKey[key[entry]] = entry;
+    const insert = (entry: EntryId) => {
       score[entry] = -(nextOfKey[key[entry]] * mostTokens + depth[entry]);
       arrival[entry] = arrivals++;
       order.add(entry);
+    };
+    /** Most entries of `moved` are referenced before the next eviction and need not be moved. */
+    const move = () => {
+      for (let i = 0; i < movedCount; i++) {
+        const entry = moved[i];
+        if (!order.has(entry)) continue;
+        order.remove(entry);
+        insert(entry);
+      }
+      movedCount = 0;
+    };
+    const add = (entry: EntryId) => {
+      if (movedCount > 0) move();
+      entryOfKey[key[entry]] = entry;
+      insert(entry);
     };
     const remove = (entry: EntryId) => {
       entryOfKey[key[entry]] = none;
@@ -62,18 +79,23 @@ export const belady: EvictionPlugin = {
       begin(request) {
         assert(future !== undefined, "belady: begin() was called before prepare()");
         const { keys, start } = future.blocks;
-        for (let at = start[request.id]; at < start[request.id + 1]; at++) {
+        const [from, to] = [start[request.id], start[request.id + 1]];
+        move();
+        if (to - from > moved.length) moved = new Int32Array(2 * (to - from));
+        for (let at = from; at < to; at++) {
           const content = keys[at];
           // The next use changes even if this request cannot use the entry.
-          const entry = entryOfKey[content];
-          if (entry !== none) remove(entry);
           nextOfKey[content] = nextOfReference[at];
-          if (entry !== none) add(entry);
+          const entry = entryOfKey[content];
+          if (entry !== none) moved[movedCount++] = entry;
         }
       },
       add,
       remove,
-      victim: () => order.first,
+      victim() {
+        if (movedCount > 0) move();
+        return order.first;
+      },
     };
   },
 };

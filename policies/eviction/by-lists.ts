@@ -31,6 +31,17 @@ export abstract class ByLists implements EvictionPolicy {
     this.lists.remove(entry);
   }
 
+  takeMany(into: Int32Array, from: number, to: number): number {
+    for (let at = from | 0; at < to; at++) {
+      const victim = this.victim();
+      if (victim === undefined) return at;
+      this.evicted(victim);
+      this.lists.remove(victim);
+      into[at] = victim;
+    }
+    return to;
+  }
+
   split(lower: EntryId, upper: EntryId): void {
     this.lists.move(upper, this.lists.listOf(lower), this.lists.place[lower]);
   }

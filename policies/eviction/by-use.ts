@@ -32,6 +32,27 @@ export abstract class ByUse implements EvictionPolicy {
     this.#order.remove(entry);
   }
 
+  addMany(entries: Int32Array, count: number): void {
+    const order = this.#order;
+    const uses = this.#uses;
+    for (let i = 0; i < count; i++) {
+      const entry = entries[i];
+      order.add(entry, this.score(entry), uses.released(entry));
+    }
+  }
+
+  takeMany(into: Int32Array, from: number, to: number): number {
+    const order = this.#order;
+    for (let at = from | 0; at < to; at++) {
+      const victim = order.first();
+      if (victim === undefined) return at;
+      this.evicted?.(victim, order.scoreOf(victim));
+      order.remove(victim);
+      into[at] = victim;
+    }
+    return to;
+  }
+
   victim(): EntryId | undefined {
     return this.#order.first();
   }

@@ -4,6 +4,8 @@ import { columnsOfRecency } from "./places.ts";
 
 /** Requests after which a use counts half. */
 const halfLife = 1000;
+/** Logarithms of costs that are kept; a power of 2. */
+const logCount = 1 << 10;
 
 /**
  * Evicts the entry that is expected to save the least computation for its space: its uses, of which each counts half after 1,000
@@ -22,17 +24,28 @@ class CostAware extends ByUse {
   readonly #uses: Float64Array;
   /** The latest request, in half-lives. */
   #now = 0;
+  /** The last uses that got a hit at this time, and with it: consecutive blocks mostly have equal uses. */
+  #usesBefore = Number.NaN;
+  #usesAfter = 0;
+  // By block of a prompt, modulo their length: a cost per token, and its log2.
+  readonly #ratio = new Float64Array(logCount);
+  readonly #log = new Float64Array(logCount);
+  readonly #depth: Uint32Array;
+  readonly #blockTokens: number;
 
   constructor(context: EvictionContext) {
     super(context);
-    const { key, recomputeCost, tokens } = context.columns;
+    const { key, recomputeCost, tokens, depth } = context.columns;
     this.#cost = recomputeCost;
     this.#tokens = tokens;
     this.#uses = new Float64Array(key.length);
+    this.#depth = depth;
+    this.#blockTokens = context.blockTokens;
   }
 
   begin({ id }: RequestView): void {
     this.#now = Math.max(this.#now, id / halfLife);
+    this.#usesBefore = Number.NaN;
   }
 
   override published(entry: EntryId): void {
@@ -40,7 +53,12 @@ class CostAware extends ByUse {
   }
 
   override hit(entry: EntryId): void {
-    this.#uses[entry] = this.#now + Math.log2(1 + 2 ** (this.#uses[entry] - this.#now));
+    const uses = this.#uses[entry];
+    if (uses !== this.#usesBefore) {
+      this.#usesBefore = uses;
+      this.#usesAfter = this.#now + Math.log2(1 + 2 ** (uses - this.#now));
+    }
+    this.#uses[entry] = this.#usesAfter;
   }
 
   override split(lower: EntryId, upper: EntryId): void {
@@ -49,7 +67,13 @@ class CostAware extends ByUse {
   }
 
   protected override score(entry: EntryId): number {
-    return this.#uses[entry] + Math.log2(this.#cost[entry] / this.#tokens[entry]);
+    const ratio = this.#cost[entry] / this.#tokens[entry];
+    const at = Math.floor(this.#depth[entry] / this.#blockTokens) & (logCount - 1);
+    if (this.#ratio[at] !== ratio) {
+      this.#ratio[at] = ratio;
+      this.#log[at] = Math.log2(ratio);
+    }
+    return this.#uses[entry] + this.#log[at];
   }
 }
 
@@ -58,6 +82,6 @@ export const costAware: EvictionPlugin = {
   about: "evicts the lowest product of decayed uses and recomputation cost per token",
   source: "FLOPs per byte: Marconi, MLSys 2025; Mooncake issue 1998",
   onlyByName: true,
-  columns: (rules) => ["recomputeCost", "tokens", ...columnsOfRecency(rules)],
+  columns: (rules) => ["depth", "recomputeCost", "tokens", ...columnsOfRecency(rules)],
   create: (context) => new CostAware(context),
 };

@@ -51,29 +51,36 @@ export class EntryHeap {
     else this.#down(gap, moved);
   }
 
-  #up(at: number, entry: EntryId): void {
+  #up(from: number, entry: EntryId): void {
+    const heap = this.#heap;
+    const place = this.#place;
+    let at = from;
     while (at > 0) {
       const above = (at - 1) >> 1;
-      if (!this.#before(entry, this.#heap[above])) break;
-      this.#put(at, this.#heap[above]);
+      const other = heap[above];
+      if (!this.#before(entry, other)) break;
+      heap[at] = other;
+      place[other] = at;
       at = above;
     }
-    this.#put(at, entry);
+    heap[at] = entry;
+    place[entry] = at;
   }
 
-  #down(at: number, entry: EntryId): void {
+  #down(from: number, entry: EntryId): void {
     const heap = this.#heap;
-    for (let child = 2 * at + 1; child < this.count; child = 2 * at + 1) {
-      if (child + 1 < this.count && this.#before(heap[child + 1], heap[child])) child++;
-      if (this.#before(entry, heap[child])) break;
-      this.#put(at, heap[child]);
+    const place = this.#place;
+    const { count } = this;
+    let at = from;
+    for (let child = 2 * at + 1; child < count; child = 2 * at + 1) {
+      if (child + 1 < count && this.#before(heap[child + 1], heap[child])) child++;
+      const other = heap[child];
+      if (this.#before(entry, other)) break;
+      heap[at] = other;
+      place[other] = at;
       at = child;
     }
-    this.#put(at, entry);
-  }
-
-  #put(at: number, entry: EntryId): void {
-    this.#heap[at] = entry;
-    this.#place[entry] = at;
+    heap[at] = entry;
+    place[entry] = at;
   }
 }

@@ -4,6 +4,13 @@ import { EntryHeap, noPlaces } from "./entry-heap.ts";
 
 const none = -1;
 
+// The state of an entry: the number of a list, and flags.
+const noList = 0xffff;
+const stored = 1 << 16;
+const evictable = 1 << 17;
+const linked = 1 << 18;
+const inHeap = 1 << 19;
+
 /**
  * Lists of entries in the order of a number per entry, its *place*. A stored entry is a member of one list, also while it is not
  * evictable; `first` is the evictable member with the smallest place. Two structures per list contain the evictable members:
@@ -22,15 +29,10 @@ export class EntryLists {
   total = 0;
   /** The largest number of members so far: the size of the full cache in entries. */
   largest = 0;
-  /** By entry: the list of which it is a member; `none` = not stored. */
-  readonly #list: Int16Array;
-  /** By entry: its last list, also after it was removed. */
-  readonly #lastList: Int16Array;
-  readonly #isEvictable: Uint8Array;
-  /** By entry: the list in which it is linked; `none` = in no list. */
-  readonly #linkedIn: Int16Array;
-  readonly #next: Int32Array;
-  readonly #previous: Int32Array;
+  /** By entry: the list of which it is a member, or was one last; and the flags below. */
+  readonly #state: Int32Array;
+  /** By entry, at twice its number: the next entry of the list in which it is linked, and the previous one. */
+  readonly #links: Int32Array;
   // By list.
   readonly #head: Int32Array;
   readonly #tail: Int32Array;
@@ -40,12 +42,8 @@ export class EntryLists {
 
   constructor(entryCount: number, listCount: number) {
     this.place = new Float64Array(entryCount);
-    this.#list = new Int16Array(entryCount).fill(none);
-    this.#lastList = new Int16Array(entryCount).fill(none);
-    this.#isEvictable = new Uint8Array(entryCount);
-    this.#linkedIn = new Int16Array(entryCount).fill(none);
-    this.#next = new Int32Array(entryCount).fill(none);
-    this.#previous = new Int32Array(entryCount).fill(none);
+    this.#state = new Int32Array(entryCount).fill(noList);
+    this.#links = new Int32Array(2 * entryCount);
     this.#head = new Int32Array(listCount).fill(none);
     this.#tail = new Int32Array(listCount).fill(none);
     this.#size = new Int32Array(listCount);
@@ -55,7 +53,7 @@ export class EntryLists {
 
   /** The list of a stored entry, or the last one of an entry that was removed. */
   listOf(entry: EntryId): number {
-    return this.#lastList[entry];
+    return this.#state[entry] & noList;
   }
 
   /** Members of the list, referenced ones included. */
@@ -64,30 +62,30 @@ export class EntryLists {
   }
 
   isEvictable(entry: EntryId): boolean {
-    return this.#isEvictable[entry] === 1;
+    return (this.#state[entry] & evictable) !== 0;
   }
 
   /** A new entry is a member of the list; its number may be that of an earlier entry. It is not evictable yet. */
   insert(entry: EntryId, list: number, place: number): void {
     this.remove(entry);
-    this.#join(entry, list);
+    this.#join(entry, list, 0);
     this.place[entry] = place;
   }
 
   /** The entry is a member of this list at this place from now on. */
   move(entry: EntryId, list: number, place: number): void {
-    this.#dequeue(entry);
-    this.#unlink(entry);
-    this.#leave(entry);
-    this.#join(entry, list);
+    const state = this.#state[entry];
+    this.#leave(entry, state);
+    this.#join(entry, list, state & evictable);
     this.place[entry] = place;
-    if (this.#isEvictable[entry] === 1) this.#enqueue(entry);
+    if ((state & evictable) !== 0) this.#enqueue(entry);
   }
 
   /** The entry is evictable. It returns to its last list if it was removed: its tail was evicted or dropped. */
   add(entry: EntryId): void {
-    if (this.#list[entry] === none) this.#join(entry, this.#lastList[entry]);
-    this.#isEvictable[entry] = 1;
+    const state = this.#state[entry];
+    if ((state & stored) === 0) this.#join(entry, state & noList, evictable);
+    else this.#state[entry] = state | evictable;
     this.#enqueue(entry);
   }
 
@@ -101,21 +99,18 @@ export class EntryLists {
   /** The entry is not evictable; it stays a member of its list. */
   block(entry: EntryId): void {
     this.#dequeue(entry);
-    this.#isEvictable[entry] = 0;
+    this.#state[entry] &= ~evictable;
   }
 
   /** The entry is not stored any more. */
   remove(entry: EntryId): void {
-    this.#dequeue(entry);
-    this.#unlink(entry);
-    this.#leave(entry);
-    this.#isEvictable[entry] = 0;
+    this.#leave(entry, this.#state[entry]);
   }
 
   /** The evictable member with the smallest place. */
   first(list: number): EntryId | undefined {
     let head = this.#head[list];
-    while (head !== none && this.#isEvictable[head] === 0) {
+    while (head !== none && (this.#state[head] & evictable) === 0) {
       this.#unlink(head);
       head = this.#head[list];
     }
@@ -124,38 +119,39 @@ export class EntryLists {
     return top !== undefined && this.#precedes(top, head) ? top : head;
   }
 
-  #join(entry: EntryId, list: number): void {
-    if (list < 0) throw new InvariantError(`entry ${entry} was never inserted`);
-    this.#list[entry] = this.#lastList[entry] = list;
+  #join(entry: EntryId, list: number, flags: number): void {
+    if (list === noList) throw new InvariantError(`entry ${entry} was never inserted`);
+    this.#state[entry] = list | stored | flags;
     this.#size[list]++;
     if (++this.total > this.largest) this.largest = this.total;
   }
 
-  #leave(entry: EntryId): void {
-    const list = this.#list[entry];
-    if (list === none) return;
-    this.#list[entry] = none;
+  /** The entry is a member of no list, and not evictable. */
+  #leave(entry: EntryId, state: number): void {
+    if ((state & stored) === 0) return;
+    this.#dequeue(entry);
+    this.#unlink(entry);
+    const list = state & noList;
+    this.#state[entry] = list;
     this.#size[list]--;
     this.total--;
   }
 
   #enqueue(entry: EntryId): void {
-    const list = this.#list[entry];
-    if (this.#linkedIn[entry] === list) return;
+    const state = this.#state[entry];
+    if ((state & linked) !== 0) return;
+    const list = state & noList;
     const place = this.place[entry];
     const tail = this.#tail[list];
     if (tail === none || this.place[tail] < place) this.#link(entry, list, tail, none);
     else if (place < this.place[this.#head[list]]) this.#link(entry, list, none, this.#head[list]);
-    else this.#heap(list).add(entry);
+    else this.#addToHeap(entry, list);
   }
 
-  #heap(list: number): EntryHeap {
-    let heap = this.#heaps[list];
-    if (heap === undefined) {
-      heap = new EntryHeap(this.place.length, (a, b) => this.#precedes(a, b), this.#heapPlace);
-      this.#heaps[list] = heap;
-    }
-    return heap;
+  #addToHeap(entry: EntryId, list: number): void {
+    this.#state[entry] |= inHeap;
+    this.#heaps[list] ??= new EntryHeap(this.place.length, (a, b) => this.#precedes(a, b), this.#heapPlace);
+    this.#heaps[list].add(entry);
   }
 
   #precedes(a: EntryId, b: EntryId): boolean {
@@ -164,28 +160,34 @@ export class EntryLists {
   }
 
   #dequeue(entry: EntryId): void {
-    if (this.#heapPlace[entry] !== none) this.#heaps[this.#list[entry]]!.remove(entry);
+    const state = this.#state[entry];
+    if ((state & inHeap) === 0) return;
+    this.#state[entry] = state & ~inHeap;
+    this.#heaps[state & noList]!.remove(entry);
   }
 
   #link(entry: EntryId, list: number, previous: EntryId, next: EntryId): void {
-    this.#linkedIn[entry] = list;
-    this.#previous[entry] = previous;
-    this.#next[entry] = next;
+    const links = this.#links;
+    this.#state[entry] |= linked;
+    links[2 * entry] = next;
+    links[2 * entry + 1] = previous;
     if (previous === none) this.#head[list] = entry;
-    else this.#next[previous] = entry;
+    else links[2 * previous] = entry;
     if (next === none) this.#tail[list] = entry;
-    else this.#previous[next] = entry;
+    else links[2 * next + 1] = entry;
   }
 
   #unlink(entry: EntryId): void {
-    const list = this.#linkedIn[entry];
-    if (list === none) return;
-    this.#linkedIn[entry] = none;
-    const next = this.#next[entry];
-    const previous = this.#previous[entry];
+    const state = this.#state[entry];
+    if ((state & linked) === 0) return;
+    this.#state[entry] = state & ~linked;
+    const list = state & noList;
+    const links = this.#links;
+    const next = links[2 * entry];
+    const previous = links[2 * entry + 1];
     if (previous === none) this.#head[list] = next;
-    else this.#next[previous] = next;
+    else links[2 * previous] = next;
     if (next === none) this.#tail[list] = previous;
-    else this.#previous[next] = previous;
+    else links[2 * next + 1] = previous;
   }
 }

@@ -28,12 +28,19 @@ export class FrequencySketch {
     const b = this.#at(key, 1);
     const c = this.#at(key, 2);
     const d = this.#at(key, 3);
-    const estimate = Math.min(counts[a], counts[b], counts[c], counts[d]);
+    const inA = counts[a];
+    const inB = counts[b];
+    const inC = counts[c];
+    const inD = counts[d];
+    const least = inA < inB ? inA : inB;
+    const other = inC < inD ? inC : inD;
+    const estimate = least < other ? least : other;
     if (estimate < mostCount) {
-      if (counts[a] === estimate) counts[a]++;
-      if (counts[b] === estimate) counts[b]++;
-      if (counts[c] === estimate) counts[c]++;
-      if (counts[d] === estimate) counts[d]++;
+      // Results of comparisons are used as numbers, because a processor cannot predict branches on them.
+      counts[a] = inA + Number(inA === estimate);
+      counts[b] = inB + Number(inB === estimate);
+      counts[c] = inC + Number(inC === estimate);
+      counts[d] = inD + Number(inD === estimate);
     }
     if (++this.#counted < this.#sample) return;
     this.#counted >>>= 1;

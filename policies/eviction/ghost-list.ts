@@ -1,37 +1,35 @@
+import { grown } from "../../core/grown.ts";
+
 const none = -1;
+const firstSlots = 1 << 10;
 
 /**
  * A bounded list of contents that are not cached any more, by content id, with a number for each; the oldest are dropped. Slots
  * are linked in the order of insertion. The slot of a content is found in a table with open addressing, of which at most half is
- * occupied; a removal shifts the entries behind it back, so that no lookup passes over removed ones. All operations are O(1).
+ * occupied; a removal shifts the entries behind it back, so that no lookup passes over removed ones. All operations are O(1), amortised: the arrays grow with the contents in the list.
  */
 export class GhostList {
   count = 0;
-  readonly #mask: number;
-  readonly #shift: number;
+  readonly #capacity: number;
+  #mask = 0;
+  #shift = 0;
   /** Slots by the hash of their content; `none` = empty. */
-  readonly #table: Int32Array;
+  #table = new Int32Array(0);
   // By slot.
-  readonly #key: Uint32Array;
-  readonly #value: Float64Array;
-  readonly #next: Int32Array;
-  readonly #previous: Int32Array;
+  #key = new Uint32Array(0);
+  #value = new Float64Array(0);
+  #next = new Int32Array(0);
+  #previous = new Int32Array(0);
   #oldest = none;
   #newest = none;
-  /** Unused slots, linked by `#next`. */
-  #free = 0;
+  /** Slots that are used no more, linked by `#next`. Slots from `#unused` on have never been used. */
+  #free = none;
+  #unused = 0;
 
   /** `capacity`: the most contents that the list can have at a time. */
   constructor(capacity: number) {
-    const slots = Math.max(1, capacity);
-    const bits = Math.ceil(Math.log2(2 * slots));
-    this.#mask = 2 ** bits - 1;
-    this.#shift = 32 - bits;
-    this.#table = new Int32Array(2 ** bits).fill(none);
-    this.#key = new Uint32Array(slots);
-    this.#value = new Float64Array(slots);
-    this.#next = new Int32Array(slots).map((_, slot) => (slot + 1 < slots ? slot + 1 : none));
-    this.#previous = new Int32Array(slots);
+    this.#capacity = Math.max(1, capacity);
+    this.#resize(Math.min(firstSlots, this.#capacity));
   }
 
   has(key: number): boolean {
@@ -40,7 +38,7 @@ export class GhostList {
 
   /** Adds the content as the newest one and drops the oldest contents, so that there are at most `limit`, which is at least 1. */
   add(key: number, limit: number, value = 0): void {
-    const most = Math.max(1, Math.min(Math.floor(limit), this.#key.length));
+    const most = Math.max(1, Math.min(Math.floor(limit), this.#capacity));
     if (this.count >= most) {
       this.take(key);
       this.trim(most - 1);
@@ -50,8 +48,11 @@ export class GhostList {
       this.take(key);
       at = this.#find(key);
     }
-    const slot = this.#free;
-    this.#free = this.#next[slot];
+    if (this.#free === none && this.#unused === this.#key.length) {
+      this.#resize(Math.min(2 * this.#unused, this.#capacity));
+      at = this.#find(key);
+    }
+    const slot = this.#newSlot();
     this.#key[slot] = key;
     this.#value[slot] = value;
     this.#previous[slot] = this.#newest;
@@ -84,6 +85,27 @@ export class GhostList {
   /** Drops the oldest contents, so that there are at most `limit`. */
   trim(limit: number): void {
     while (this.count > Math.max(0, limit)) this.take(this.#key[this.#oldest]);
+  }
+
+  #newSlot(): number {
+    const slot = this.#free;
+    if (slot === none) return this.#unused++;
+    this.#free = this.#next[slot];
+    return slot;
+  }
+
+  /** Grows the arrays, so that there are this many slots, and finds all contents a place in a larger table. */
+  #resize(slots: number): void {
+    const bits = Math.ceil(Math.log2(2 * slots));
+    this.#mask = 2 ** bits - 1;
+    this.#shift = 32 - bits;
+    this.#key = grown(this.#key, slots);
+    this.#value = grown(this.#value, slots);
+    this.#next = grown(this.#next, slots);
+    this.#previous = grown(this.#previous, slots);
+    this.#table = new Int32Array(2 ** bits).fill(none);
+    for (let slot = this.#oldest; slot !== none; slot = this.#next[slot])
+      this.#table[this.#find(this.#key[slot])] = slot;
   }
 
   /** Consecutive content ids, as those of one prompt, are beside each other. */

@@ -1,4 +1,4 @@
-import { ScoreHeap } from "./score-heap.ts";
+import { SortedRuns } from "../../core/sorted-runs.ts";
 
 /** Weights that are compared. */
 const weights = [0, 0.25, 0.5, 1, 2];
@@ -53,36 +53,40 @@ export class WeightTuning {
 
   /** Hits of a cache that is empty at the beginning, with one request at a time. */
   #hitsWith(weight: number, entryCount: number): number {
-    const heap = new ScoreHeap(entryCount);
-    const isCached = new Uint8Array(entryCount);
+    const capacity = this.#capacityBlocks;
+    const bonus = weight * this.#bonus;
+    const score = new Float64Array(entryCount);
+    const released = new Float64Array(entryCount);
+    const order = new SortedRuns(score, released);
+    /** By entry: length of the longest sequence that has used it since it was cached; 0: it is not cached. */
     const longest = new Uint32Array(entryCount);
     let cached = 0;
     let hits = 0;
     let releases = 0;
-    this.#prompts.forEach(({ keys, inputTokens }, request) => {
-      if (keys.length > this.#capacityBlocks) return;
-      let isPrefix = true;
-      for (let place = 0; place < keys.length; place++) {
-        if (isCached[keys[place]] === 1) {
-          heap.remove(keys[place]);
-          if (isPrefix) hits++;
-        } else {
-          isPrefix = false;
-          cached++;
-        }
+    for (let request = 0; request < this.#prompts.length; request++) {
+      const { keys, inputTokens } = this.#prompts[request];
+      const count = keys.length;
+      if (count > capacity) continue;
+      let place = 0;
+      while (place < count && longest[keys[place]] > 0) place++;
+      hits += place;
+      for (; place < count; place++) if (longest[keys[place]] === 0) cached++;
+      for (const key of keys) if (order.has(key)) order.remove(key);
+      for (; cached > capacity; cached--) {
+        const victim = order.first!;
+        order.remove(victim);
+        longest[victim] = 0;
       }
-      for (; cached > this.#capacityBlocks; cached--) {
-        const victim = heap.first()!;
-        heap.remove(victim);
-        isCached[victim] = 0;
-      }
-      for (let place = keys.length - 1; place >= 0; place--) {
+      for (place = count - 1; place >= 0; place--) {
         const entry = keys[place];
-        longest[entry] = Math.max(inputTokens, isCached[entry] === 1 ? longest[entry] : 0);
-        isCached[entry] = 1;
-        heap.add(entry, request + weight * this.#bonus * longest[entry], releases++);
+        const length = Math.max(inputTokens, longest[entry]);
+        longest[entry] = length;
+        score[entry] = request + bonus * length;
+        released[entry] = releases++;
+        if (order.has(entry)) order.remove(entry);
+        order.add(entry);
       }
-    });
+    }
     return hits;
   }
 }

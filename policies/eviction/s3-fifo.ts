@@ -59,11 +59,11 @@ class S3Fifo extends ByLists {
 
   victim(): EntryId | undefined {
     const { lists } = this;
-    const fromSmall = this.#isSmallFull ? lists.first(smallOnce) : undefined;
+    const isSmallFull = this.#isSmallFull;
+    const fromSmall = isSmallFull ? lists.first(smallOnce) : undefined;
     if (fromSmall !== undefined) return fromSmall;
     // If the small queue is full, its entries with more hits move to the end of the main queue, without hits.
-    const moved = this.#isSmallFull ? lists.first(smallMore) : undefined;
-    const unused = lists.first(main) ?? moved;
+    const unused = lists.first(main) ?? (isSmallFull ? lists.first(smallMore) : undefined);
     if (unused !== undefined) return unused;
     for (let hits = 1; hits <= mostHits; hits++) {
       const entry = lists.first(main + hits);
