@@ -157,10 +157,6 @@ class HashTable extends BlockEntries implements PrefixIndex {
   protected override remove(block: BlockId): void {
     const key = this.host.columns.key[block];
     this.blockCount--;
-    if (this.#nextDuplicate.size === 0) {
-      this.#blockOf.set(key, evicted);
-      return;
-    }
     const after = this.#nextDuplicate.get(block);
     let before = this.#blockOf.at(key);
     if (before === block) {

@@ -66,4 +66,10 @@ test("a timeline has the phases of each request as nested spans, and the steps w
     ["decode", 2, 1],
     ["prefill", 3, 1],
   ]);
+  // Counters: running and waiting requests, and blocks, at the beginning of each step.
+  const counters = traceEvents.filter(({ ph }) => ph === "C").map(({ name, ts, args }) => [name, ts, args]);
+  expect(counters.filter(([, ts]) => ts === 0)).toEqual([
+    ["requests", 0, { running: 1, waiting: expect.any(Number) }],
+    ["blocks", 0, { private: expect.any(Number), held: expect.any(Number), idle: 0 }],
+  ]);
 });
