@@ -142,7 +142,7 @@ function printDashboard(): void {
 
 function printSweep(): void {
   console.log("\nSweeps: the speed-up of a second worker, and time beyond the runs themselves");
-  for (const { name, value, unit } of ["workers", "local", "redis", "slurm"].flatMap((part) =>
+  for (const { name, value, unit } of ["replays", "simulations", "local", "redis", "slurm"].flatMap((part) =>
     child("./sweep.ts", [part]),
   ))
     console.log(`${name.padEnd(44)}${short(value).padStart(10)} ${unit}`);

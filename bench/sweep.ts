@@ -7,32 +7,36 @@ import { programOfKvlab } from "../lab/package.ts";
 import { RedisServer, SlurmCluster } from "../test/support/servers.ts";
 import type { Measurement } from "./measure.ts";
 
-/** The part: `workers`, with the number of pairs, or where the overhead is measured. */
-const [part, pairs = "3"] = process.argv.slice(2);
+/** The part: `replays` or `simulations`, with the number of pairs, or where the overhead is measured. */
+const [part, pairs = "1"] = process.argv.slice(2);
 const folder = mkdtempSync(join(tmpdir(), "kvlab-bench-"));
 const [node, ...before] = programOfKvlab();
 let sweeps = 0;
 
-/** A sweep of so many configurations over the first requests of the example. */
+/** A sweep file, and options of the command. */
 interface Swept {
-  readonly configurations: number;
-  readonly requests: number;
+  readonly file: object;
   readonly args: readonly string[];
 }
 
+/** So many configurations over the first requests of the example. */
+const smallRuns = (configurations: number) => ({
+  options: { limit: 20 },
+  vary: { blocks: { from: 100, to: 99 + configurations, step: 1 } },
+});
+
 /** Runs a sweep in a folder of its own; returns its wall-clock time and that of its configurations, in ms. */
-function timed({ configurations, requests, args }: Swept, env: NodeJS.ProcessEnv = {}) {
+function timed({ file, args }: Swept, env: NodeJS.ProcessEnv = {}) {
   const out = join(folder, `${sweeps++}`);
-  const file = `${out}.json`;
-  const blocks = { from: 100, to: 99 + configurations, step: 1 };
-  writeFileSync(file, JSON.stringify({ options: { limit: requests }, vary: { blocks } }));
+  const path = `${out}.json`;
+  writeFileSync(path, JSON.stringify(file));
   const elapsedMs = stopwatch();
   const options = { env: { ...process.env, ...env }, stdio: "ignore" } as const;
-  execFileSync(node, [...before, "sweep", file, "--out", out, ...args], options);
+  execFileSync(node, [...before, "sweep", path, "--out", out, ...args], options);
   const wallMs = elapsedMs();
   const lines = readFileSync(join(out, "times.jsonl"), "utf8").trim().split("\n");
   const ranMs = lines.reduce((sum, line) => sum + JSON.parse(line).wallMs, 0);
-  return { wallMs, ranMs };
+  return { wallMs, ranMs, configurations: lines.length };
 }
 
 /** The fastest of several sweeps. */
@@ -40,14 +44,41 @@ const least = (times: readonly ReturnType<typeof timed>[]) => times.toSorted((a,
 
 const median = (values: readonly number[]): number => values.toSorted((a, b) => a - b)[Math.floor(values.length / 2)];
 
-/** Two workers compared with one, in pairs, over configurations that take long enough that the start of a worker does not count. */
-function speedup(): Measurement[] {
-  const swept = { configurations: 1000, requests: 20_000 };
-  const ratios = Array.from({ length: Number(pairs) }, () => {
-    const [one, two] = ["1", "2"].map((workers) => timed({ ...swept, args: ["--workers", workers] }).wallMs);
-    return one / two;
+/** Sweeps as users run them: two to four minutes with one worker. */
+const large = {
+  replays: {
+    vary: {
+      eviction: ["lru", "fifo", "lfu", "s3-fifo"],
+      blocks: { from: 1000, to: 50_000, count: 200, step: 1, scale: "log" },
+    },
+  },
+  simulations: {
+    target: "sim",
+    options: { preset: "vllm", rate: 8 },
+    vary: {
+      eviction: ["lru", "fifo", "lfu", "s3-fifo"],
+      replicas: [1, 2, 4],
+      blocks: { from: 4000, to: 50_000, count: 20, step: 1, scale: "log" },
+    },
+  },
+};
+
+/** Two workers compared with one, in pairs. */
+function speedup(name: keyof typeof large): Measurement[] {
+  const trace = join(folder, "trace.jsonl.gz");
+  execFileSync(node, [...before, "trace", "generate", "chat", "--requests", "20000", "--out", trace], {
+    stdio: "ignore",
   });
-  return [{ name: "2 local workers, speed-up over 1", value: median(ratios), unit: "×" }];
+  const file = { trace, ...large[name] };
+  const times = Array.from({ length: Number(pairs) }, () =>
+    ["1", "2"].map((workers) => timed({ file, args: ["--workers", workers] })),
+  );
+  const [{ ranMs, configurations }] = times[0];
+  const ratio = median(times.map(([one, two]) => one.wallMs / two.wallMs));
+  return [
+    { name: `${configurations} ${name}: each`, value: ranMs / configurations, unit: "ms" },
+    { name: `${configurations} ${name}: 2 workers, speed-up over 1`, value: ratio, unit: "×" },
+  ];
 }
 
 /**
@@ -56,9 +87,9 @@ function speedup(): Measurement[] {
  */
 function overhead(name: string, args: readonly string[], env: NodeJS.ProcessEnv = {}): Measurement[] {
   // Starts the workers of a Redis.
-  timed({ configurations: 16, requests: 20, args }, env);
+  timed({ file: smallRuns(16), args }, env);
   const [small, large] = [400, 2000].map((configurations) =>
-    least(Array.from({ length: 3 }, () => timed({ configurations, requests: 20, args }, env))),
+    least(Array.from({ length: 3 }, () => timed({ file: smallRuns(configurations), args }, env))),
   );
   const further = 2000 - 400;
   const ms = (large.wallMs - small.wallMs - (large.ranMs - small.ranMs)) / further;
@@ -94,7 +125,8 @@ async function onSlurm(): Promise<Measurement[]> {
 }
 
 const parts: Readonly<Record<string, () => Measurement[] | Promise<Measurement[]>>> = {
-  workers: speedup,
+  replays: () => speedup("replays"),
+  simulations: () => speedup("simulations"),
   local: () => overhead("1 local worker", ["--workers", "1"]),
   redis: onRedis,
   slurm: onSlurm,

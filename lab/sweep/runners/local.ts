@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { readFile, rm, writeFile } from "node:fs/promises";
+import { availableParallelism } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { InputError } from "../../../core/errors.ts";
@@ -24,11 +25,15 @@ export type WorkerAnswer = { readonly done: string } | { readonly failed: string
 /** Time between SIGTERM and SIGKILL. */
 const killAfterMs = 5000;
 
+/** Collecting garbage in several threads is faster if processors are idle, but takes more processor time in all. */
+const oneThread = ["--single-threaded-gc"];
+
 /**
  * Runs shards in processes of this machine: a plug-in file may replace `process.exit`, write to stdout, fill the heap or loop, which
  * ends one process, and its shard is run again.
  */
-export function localRunner({ workers, program, folder }: LocalOptions): ShardRunner {
+export function localRunner({ workers, program: [executable, ...words], folder }: LocalOptions): ShardRunner {
+  const program = [executable, ...(workers < availableParallelism() ? [] : oneThread), ...words];
   return {
     label: workers === 1 ? "1 local worker" : `${workers} local workers`,
     shardSize: smallShards,
