@@ -44,7 +44,7 @@ export class Simulation extends Serving<VirtualSteps> {
       const nowNs = this.isReady ? this.nowNs : this.nextNs;
       if (nowNs === Number.POSITIVE_INFINITY) {
         this.checkAllServed();
-        for (const replica of this.replicas) replica.addLevelsUntil(this.nowNs);
+        this.addLevelsUntil(this.nowNs);
         return false;
       }
       // Not `assert`, which would build its message at every event.

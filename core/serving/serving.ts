@@ -188,6 +188,12 @@ export abstract class Serving<Runner extends StepRunner> {
     assert(this.done === count, `${this.done} of ${count} requests have ended`);
   }
 
+  /** Adds the levels of all replicas that this run serves to the series. */
+  protected addLevelsUntil(nowNs: Nanos): void {
+    const { serves } = this.#config;
+    for (const replica of this.replicas) if (serves?.(replica.number) !== false) replica.addLevelsUntil(nowNs);
+  }
+
   /** @throws PolicyError if requests wait or run */
   protected checkIdle(): void {
     const { scheduler } = this.#config;

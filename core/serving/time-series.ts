@@ -28,6 +28,16 @@ export type CountName = (typeof countNames)[number];
 
 export type Levels = Record<LevelName, number>;
 
+/** The content of a series as plain data. */
+export interface SeriesData {
+  readonly startNs: Nanos;
+  readonly intervalNs: Nanos;
+  readonly count: number;
+  readonly sampledNs: Nanos;
+  readonly levels: Readonly<Record<LevelName, Float64Array>>;
+  readonly counts: Readonly<Record<CountName, Float64Array>>;
+}
+
 /**
  * Maximum number of intervals. When all are in use, adjacent intervals are merged in pairs, so the memory of a series is
  * bounded.
@@ -71,6 +81,40 @@ export class TimeSeries {
     for (const name of levelNames) copy.levels[name].set(this.levels[name]);
     for (const name of countNames) copy.counts[name].set(this.counts[name]);
     return copy;
+  }
+
+  /** Copies of the columns, and what they mean: plain data. */
+  get data(): SeriesData {
+    const { startNs, intervalNs, count, levels, counts } = this;
+    return { startNs, intervalNs, count, sampledNs: this.#sampledNs, ...structuredClone({ levels, counts }) };
+  }
+
+  /**
+   * The series of a run whose replicas were in several runs with the same arrivals. Its numbers are those of the whole run if all are
+   * exact (`isExact`).
+   */
+  static merged(parts: readonly SeriesData[]): TimeSeries {
+    const series = new TimeSeries();
+    series.startNs = parts[0].startNs;
+    series.intervalNs = Math.max(...parts.map(({ intervalNs }) => intervalNs));
+    for (const [part, { intervalNs, count, sampledNs, levels, counts }] of parts.entries()) {
+      const each = series.intervalNs / intervalNs;
+      series.count = Math.max(series.count, Math.ceil(count / each));
+      series.#sampledNs = Math.max(series.#sampledNs, sampledNs);
+      for (let i = 0; i < count; i++) {
+        const at = Math.floor(i / each);
+        for (const name of levelNames) series.levels[name][at] += levels[name][i];
+        // All runs count all arrivals.
+        for (const name of countNames)
+          if (part === 0 || name !== "arrivals") series.counts[name][at] += counts[name][i];
+      }
+    }
+    return series;
+  }
+
+  /** Whether no level was rounded, so that the order in which levels were added did not matter. */
+  get isExact(): boolean {
+    return Object.values(this.levels).every((column) => column.every((level) => level <= Number.MAX_SAFE_INTEGER));
   }
 
   /** Length of an interval: the last interval ends at the last sample. */

@@ -328,6 +328,11 @@ export class TimedReplica {
     this.#levelsSinceNs = nowNs;
   }
 
+  /** A copy of the present levels. */
+  get levels(): Levels {
+    return { ...this.#levels };
+  }
+
   /** Adds the levels since the last sample to another series: for snapshots of a run. */
   addLevelsTo(series: TimeSeries, nowNs: Nanos): void {
     series.addLevels(this.#levels, this.#levelsSinceNs, nowNs);

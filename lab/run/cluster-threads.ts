@@ -1,15 +1,18 @@
 import { availableParallelism } from "node:os";
 import { createRouter } from "../../core/replica/compose.ts";
 import { programOf } from "../../engine/worker/thread.ts";
+import { yieldToEvents } from "../control.ts";
 import { type PluginNames, pluginNames } from "../threads/plugin-names.ts";
 import { sharedBatches } from "../threads/shared-batches.ts";
 import { TaskThreads } from "../threads/task-threads.ts";
 import { isUserPlugin } from "../user-plugins/user-plugin.ts";
 import type { BlockBatch, BlockBatches } from "./block-stream.ts";
 import type { RunConfig } from "./configuration.ts";
+import type { RunSink } from "./run-sink.ts";
 import { type ServedMetrics, type ServingOptions, servedMetrics } from "./served-result.ts";
 import type { Simulated } from "./simulated.ts";
 import { dividedReplicas, mergedParts, type PartResult, routesOf } from "./split-cluster.ts";
+import { mergedSteps } from "./step-calls.ts";
 
 /** The data of a thread: everything that can be copied to it; it finds plug-ins by name. */
 export interface ClusterData {
@@ -21,22 +24,25 @@ export interface ClusterData {
     "rules" | "blockTokens" | "blocks" | "seed" | "warmup" | "audit" | "schedulerOptions"
   >;
   readonly simulated: Omit<Simulated, "router">;
+  readonly keepSteps: boolean;
 }
 
 /** Fewer requests than this are simulated in one thread: another one takes about a second to start in a checkout. */
 const leastRequests = 300_000;
 
 /**
- * Simulates a cluster in threads, if its replicas are independent and that is worth it: the same metrics, without a series, steps and
- * logs. Undefined if not. @throws Interrupted, InputError
+ * Simulates a cluster in threads, if its replicas are independent and that is worth it: the same metrics and series, without logs. The
+ * sink gets the same requests and, with `keepSteps`, the same steps, when all have been simulated. Undefined if not.
+ * @throws Interrupted, InputError
  */
 export async function simulateInThreads(
   input: BlockBatches,
   config: RunConfig,
   simulated: Simulated,
-  { slo, advance = () => {}, signal }: ServingOptions,
+  options: ServingOptions & { readonly sink?: RunSink | undefined },
   threads?: number,
 ): Promise<ServedMetrics | undefined> {
+  const { slo, advance = () => {}, keepSteps = false, sink, signal } = options;
   const { replicas, router, speed } = simulated;
   const { rules, blockTokens, blocks, seed, warmup, audit, schedulerOptions } = config;
   const parts = pluginNames(config);
@@ -55,7 +61,7 @@ export async function simulateInThreads(
   const data: ClusterData = {
     ...{ batches, routes, parts },
     config: { rules, blockTokens, blocks, seed, warmup, audit, schedulerOptions } as ClusterData["config"],
-    simulated: plain,
+    ...{ simulated: plain, keepSteps },
   };
   const pool = new TaskThreads<readonly number[], PartResult>(
     programOf(import.meta.url, "cluster-worker"),
@@ -72,7 +78,16 @@ export async function simulateInThreads(
     };
     const results = await pool.run(dividedReplicas(replicas, count), { advance: share, signal });
     if (results.some(({ expires }) => expires)) return undefined;
-    const { run, copies } = mergedParts(results, routes);
+    const { run, copies, outcomes } = mergedParts(results, routes);
+    if (keepSteps) {
+      const calls = results.map(({ steps }) => steps);
+      if (!run.series.isExact || !calls.every((part) => part !== undefined)) return undefined;
+      for (const steps of mergedSteps(calls)) {
+        sink?.addSteps(steps);
+        await yieldToEvents(signal);
+      }
+    }
+    for (const batch of outcomes) sink?.addRequests(batch, batch);
     return servedMetrics(run, { steps: undefined, slo, warmup, copies });
   } finally {
     pool.close();

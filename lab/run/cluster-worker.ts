@@ -7,10 +7,10 @@ import { type PartResult, repeating, simulatePart } from "./split-cluster.ts";
 
 /** The program of a thread that simulates some replicas of a cluster. */
 serveTasks<ClusterData, readonly number[], PartResult>(
-  async (own, { batches, routes, parts, config, simulated }, advance) => {
+  async (own, { batches, routes, parts, config, simulated, keepSteps }, advance) => {
     const router: RouterPlugin = { name: "known", about: "", source: "", create: () => repeating(routes) };
     const named = { ...(await partsNamed(parts, config.rules, "sim")), ...config };
     const simulation = await simulationConfig(named, { ...simulated, router: { router, routerOptions: undefined } });
-    return await simulatePart(batches, simulation, own, advance);
+    return await simulatePart(batches, simulation, { own, keepSteps, advance });
   },
 );

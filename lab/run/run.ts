@@ -100,11 +100,11 @@ function runner(
     config.eviction.offline ? { ...config, future: await futureOf(input, config) } : config;
   if (simulated) {
     const options = { ...served, slo: simulated.slo };
-    const hasMetricsOnly = !keepSteps && observers.length === 0 && watching === undefined;
+    const isUnobserved = observers.length === 0 && watching === undefined;
     return async (sink) => {
-      if (hasMetricsOnly && sink === discarded) {
+      if (isUnobserved && sink !== undefined) {
         const elapsedMs = stopwatch();
-        const result = await simulateInThreads(input, config, simulated, options);
+        const result = await simulateInThreads(input, config, simulated, { ...options, sink });
         if (result)
           return { result, simulation: result, blockReferences: await referencesOf(input), wallMs: elapsedMs() };
       }

@@ -4,12 +4,14 @@ import type { Fragmentation, ReplicaView, Router } from "../../core/plugins/inde
 import type { AdmissionLimit } from "../../core/plugins/scheduler.ts";
 import { CachedCopies } from "../../core/serving/cached-copies.ts";
 import type { Served, ServedReplica } from "../../core/serving/measured-requests.ts";
-import { type MeasuredOutcomes, measuredColumns, never } from "../../core/serving/outcomes.ts";
+import { never, type Outcomes } from "../../core/serving/outcomes.ts";
 import { checkRoute } from "../../core/serving/routing.ts";
-import { TimeSeries } from "../../core/serving/time-series.ts";
+import { type Levels, type SeriesData, TimeSeries } from "../../core/serving/time-series.ts";
+import type { Nanos } from "../../core/trace/trace.ts";
 import { Simulation, type SimulationConfig } from "../../sim/simulation.ts";
 import { yieldToEvents } from "../control.ts";
 import type { BlockBatch } from "./block-stream.ts";
+import { type StepCalls, StepRecorder } from "./step-calls.ts";
 
 /**
  * A cluster divided among threads. If the router does not read the replicas, no replica depends on another one: the routes are known
@@ -29,6 +31,8 @@ export interface ReplicaResult {
   readonly refusals: ReadonlyMap<string, number>;
   readonly speculates: boolean;
   readonly drafts: ServedReplica["replica"]["drafts"];
+  /** At the end of the part. */
+  readonly levels: Levels;
   /** The contents of prompts that it has cached at the end, one bit each. */
   readonly contents: Uint32Array;
 }
@@ -36,7 +40,12 @@ export interface ReplicaResult {
 /** The results of the replicas of one thread; rows of requests that others serve are not used. */
 export interface PartResult {
   readonly replicas: readonly ReplicaResult[];
-  readonly outcomes: readonly MeasuredOutcomes[];
+  readonly outcomes: readonly Outcomes[];
+  /** When the last of its events was. */
+  readonly endNs: Nanos;
+  readonly series: SeriesData;
+  /** Undefined if steps were not recorded, or are too many. */
+  readonly steps: StepCalls | undefined;
   /** A replica has entries that expire later, which depends on the end of the whole run: the results are not exact. */
   readonly expires: boolean;
 }
@@ -93,14 +102,21 @@ export function repeating(routes: readonly Uint32Array[]): Router {
   };
 }
 
+interface PartOptions {
+  readonly own: readonly number[];
+  readonly keepSteps: boolean;
+  readonly advance: (requests: number) => void;
+}
+
 /** Simulates the replicas `own` of a cluster. */
 export async function simulatePart(
   batches: readonly BlockBatch[],
   config: SimulationConfig,
-  own: readonly number[],
-  advance: (requests: number) => void,
+  { own, keepSteps, advance }: PartOptions,
 ): Promise<PartResult> {
-  const simulation = new Simulation({ ...config, serves: (replica) => own.includes(replica) });
+  const recorder = keepSteps ? new StepRecorder(() => simulation.nowNs) : undefined;
+  const observers = recorder ? [recorder] : [];
+  const simulation: Simulation = new Simulation({ ...config, observers, serves: (replica) => own.includes(replica) });
   let reported = 0;
   const run = async () => {
     while (simulation.run(100_000)) await report();
@@ -124,14 +140,25 @@ export async function simulatePart(
   for (const [i, { blocks }] of batches.entries())
     copies.add(blocks, { ...outcomes[i], replica: outcomes[i].replica.map(ownOnly) });
   const replicas = own.map((number): ReplicaResult => {
-    const { cache, busyNs, stepCount, waitNs, lastWaitNs, refusals, replica } = simulation.replicas[number];
+    const { cache, levels, busyNs, stepCount, waitNs, lastWaitNs, refusals, replica } = simulation.replicas[number];
     const { counters, fragmentation } = cache;
     const { speculates, drafts } = replica;
-    const facts = { number, busyNs, stepCount, waitNs, lastWaitNs, refusals, speculates, drafts: { ...drafts } };
+    const facts = {
+      number,
+      levels,
+      busyNs,
+      stepCount,
+      waitNs,
+      lastWaitNs,
+      refusals,
+      speculates,
+      drafts: { ...drafts },
+    };
     return { ...facts, counters: { ...counters }, fragmentation, contents: copies.contents(number) };
   });
   const expires = simulation.replicas.some(({ cache }) => cache.nextExpiry < Number.POSITIVE_INFINITY);
-  return { replicas, outcomes: outcomes.map(measuredColumns), expires };
+  const { nowNs: endNs, series } = simulation;
+  return { replicas, outcomes, endNs, series: series.data, steps: recorder?.calls, expires };
 }
 
 /** The run that the parts are of, as metrics read it. */
@@ -154,22 +181,30 @@ export function mergedParts(parts: readonly PartResult[], routes: readonly Uint3
   });
   const run: Served & { readonly series: TimeSeries } = {
     ...{ replicas, arrivals: { passedOn, batches: [] }, transfers: undefined, returnNs: 0 },
-    series: new TimeSeries(),
+    series: mergedSeries(parts),
   };
-  return { run, copies };
+  return { run, copies, outcomes: passedOn.map((batch) => batch.outcomes) };
+}
+
+/** Replicas have their last levels until the end of the whole run. */
+function mergedSeries(parts: readonly PartResult[]): TimeSeries {
+  const series = TimeSeries.merged(parts.map((part) => part.series));
+  const endNs = Math.max(...parts.map((part) => part.endNs));
+  for (const part of parts) for (const { levels } of part.replicas) series.addLevels(levels, part.endNs, endNs);
+  return series;
 }
 
 /** Each row from the part that serves its replica. */
-function mergedOutcomes(replicaOfRow: Uint32Array, batch: number, ofReplica: readonly PartResult[]): MeasuredOutcomes {
+function mergedOutcomes(replicaOfRow: Uint32Array, batch: number, ofReplica: readonly PartResult[]): Outcomes {
   const first = ofReplica[0].outcomes[batch];
-  const merge = (name: keyof MeasuredOutcomes) => {
+  const merge = (name: keyof Outcomes) => {
     const column = first[name].slice();
     replicaOfRow.forEach((replica, row) => {
       column[row] = ofReplica[replica].outcomes[batch][name][row];
     });
     return [name, column];
   };
-  return Object.fromEntries((Object.keys(first) as (keyof MeasuredOutcomes)[]).map(merge));
+  return Object.fromEntries((Object.keys(first) as (keyof Outcomes)[]).map(merge));
 }
 
 function replicaOf({ counters, fragmentation, speculates, drafts, refusals, ...facts }: ReplicaResult): ServedReplica {

@@ -1,8 +1,15 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import fc from "fast-check";
 import { describe, expect, test } from "vitest";
 import { createRouter } from "../../../core/replica/compose.ts";
 import { CacheReplay } from "../../../core/replica/replay.ts";
+import { StepTable } from "../../../core/serving/step-table.ts";
+import type { TimeSeries } from "../../../core/serving/time-series.ts";
 import { readTrace } from "../../../core/trace/trace.ts";
+import { writeSeries } from "../../../lab/output/parquet.ts";
+import { RunTables } from "../../../lab/output/run-tables.ts";
 import { inMemory } from "../../../lab/run/block-stream.ts";
 import { simulateInThreads } from "../../../lab/run/cluster-threads.ts";
 import { partsNamed, type RunConfig } from "../../../lab/run/configuration.ts";
@@ -11,6 +18,7 @@ import { discarded } from "../../../lab/run/run-sink.ts";
 import { servedMetrics, servedResult } from "../../../lab/run/served-result.ts";
 import { simulatedFrom } from "../../../lab/run/simulation.ts";
 import { dividedReplicas, mergedParts, repeating, routesOf, simulatePart } from "../../../lab/run/split-cluster.ts";
+import { mergedSteps } from "../../../lab/run/step-calls.ts";
 import { routerRegistry } from "../../../policies/registry.ts";
 import { Simulation, simulate } from "../../../sim/simulation.ts";
 import { chatSource } from "../../../traces/generators/chat.ts";
@@ -23,6 +31,8 @@ import {
   tracesOf,
   workloads,
 } from "../../support/simulated.ts";
+
+type ColumnsOf = { readonly [Name in keyof StepTable as StepTable[Name] extends number[] ? Name : never]: number[] };
 
 /** Routers that do not read the replicas. */
 const routers = [
@@ -51,7 +61,8 @@ describe("a cluster divided by replicas", () => {
               seed,
             });
           const columns = CacheReplay.blockKeys(config, trace);
-          const whole = simulate(trace, { ...config, router: router() }, columns);
+          const steps = new StepTable();
+          const whole = simulate(trace, { ...config, router: router(), observers: [steps] }, columns);
           const batches = [{ trace, blocks: columns }];
           const routes = routesOf(router(), batches, { replicaCount: replicas, speed: 1 });
           // A prompt without a full block goes to the least loaded replica.
@@ -71,14 +82,21 @@ describe("a cluster divided by replicas", () => {
           }
           const parts = [];
           for (const part of dividedReplicas(replicas, 2))
-            parts.push(await simulatePart(batches, known, part, () => {}));
+            parts.push(await simulatePart(batches, known, { own: part, keepSteps: true, advance: () => {} }));
           if (parts.some(({ expires }) => expires)) return;
           divided++;
-          const { run, copies } = mergedParts(parts, routes);
+          const { run, copies, outcomes } = mergedParts(parts, routes);
           const options = { steps: undefined, slo: { ttftMs: 0.001 }, warmup: 0 };
-          const { requests: _, series: __, logs: ___, ...expected } = servedResult(whole, options);
-          const { requests: ____, series: _____, logs: ______, ...found } = servedMetrics(run, { ...options, copies });
+          const { requests, series, logs: ___, ...expected } = servedResult(whole, options);
+          const { requests: ____, series: merged, logs: ______, ...found } = servedMetrics(run, { ...options, copies });
           expect(found).toEqual(expected);
+          expect(outcomes).toEqual([requests]);
+          expect(merged.isExact).toBe(true);
+          expect(merged.data).toEqual(series.data);
+          const table = new StepTable();
+          for (const some of mergedSteps(parts.map(({ steps: calls }) => calls!)))
+            for (const [name, column] of Object.entries(some)) table[name as keyof ColumnsOf].push(...column);
+          expect(table).toEqual(steps);
         },
       ),
     );
@@ -90,7 +108,11 @@ describe("a cluster divided by replicas", () => {
     const config = simulationConfigOf({ replicas: 2, blockTokens: 1 });
     const blocks = CacheReplay.blockKeys(config, trace);
     const routes = [Uint32Array.of(0, 1, 0)];
-    const part = await simulatePart([{ trace, blocks }], { ...config, router: repeating(routes) }, [0], () => {});
+    const part = await simulatePart(
+      [{ trace, blocks }],
+      { ...config, router: repeating(routes) },
+      { own: [0], keepSteps: false, advance: () => {} },
+    );
     expect(part.replicas.map(({ counters }) => counters.lookups)).toEqual([2]);
   });
 
@@ -134,6 +156,35 @@ describe("a cluster in threads", async () => {
     expect(found).toEqual(expected);
     expect(JSON.stringify(found)).toBe(JSON.stringify(expected));
     expect(passed).toBe(400);
+  });
+
+  test.each([
+    ["round-robin", "lru", 0],
+    ["random", "arc", 20],
+  ])("is saved in the same files, byte for byte, as from one thread: %s, %s, warm-up %i", async (...choice) => {
+    const [router, eviction, warmup] = choice;
+    const { config, simulated, input } = await configOf(router, eviction);
+    const saved = async (run: (sink: RunTables) => Promise<TimeSeries | undefined>) => {
+      const folder = mkdtempSync(join(tmpdir(), "kvlab-cluster-"));
+      try {
+        const tables = new RunTables(warmup);
+        const series = await run(tables);
+        await tables.finish(folder, [], undefined);
+        await writeSeries({ path: join(folder, "series.parquet") }, series!);
+        return readdirSync(folder).map((name) => [name, readFileSync(join(folder, name)).toString("base64")]);
+      } finally {
+        rmSync(folder, { recursive: true });
+      }
+    };
+    const own = { ...config, warmup };
+    const one = await saved(
+      async (sink) => (await runReplay(input, own, { sink, keepSteps: true })).simulation?.series,
+    );
+    const two = await saved(
+      async (sink) => (await simulateInThreads(input, own, simulated, { sink, keepSteps: true }, 2))?.series,
+    );
+    expect(one.map(([name]) => name)).toEqual(["requests.parquet", "series.parquet", "steps.parquet"]);
+    expect(two).toEqual(one);
   });
 
   test.each([
