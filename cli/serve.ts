@@ -4,10 +4,11 @@ import { alternatives } from "../core/counted.ts";
 import { InputError } from "../core/errors.ts";
 import type { BackendName } from "../engine/backends.ts";
 import { isRandom } from "../engine/model/load.ts";
+import { runsFolder } from "../lab/output/save.ts";
 import { defaultModel } from "../lab/run/real-engine.ts";
 import type { RunningServer, ServeOptions } from "../lab/serve/serve.ts";
 import { type WorkerMode, workerModes } from "../lab/serve/worker-modes.ts";
-import { addParts, bitsOption, engineTargetOption, parseCapacity, wholeNumber } from "./input/options.ts";
+import { addParts, bitsOption, engineTargetOption, parseCapacity, path, wholeNumber } from "./input/options.ts";
 import { bytes, namedNumber, share } from "./input/simulation-options.ts";
 import { interruption, withEngine } from "./interrupt.ts";
 import { complain, print } from "./output/print.ts";
@@ -18,6 +19,7 @@ Examples:
   kvlab serve                                   a model with random weights
   kvlab serve --model ./llama --preset vllm --capacity 4GiB
   kvlab serve --model ./qwen --eviction lfu --port 0
+  kvlab serve --preset sglang --record served.jsonl --live
   kvlab serve --model ./llama --host 0.0.0.0 --api-key "$KEY"
 
   curl http://127.0.0.1:8000/v1/completions -H 'content-type: application/json' \\
@@ -27,11 +29,13 @@ The server is reachable from this machine only, unless --host says otherwise.
 Ctrl-C refuses new requests and ends the server when those in progress have
 ended; a second one ends it at once.`;
 
-interface ServeCommandOptions extends Omit<ServeOptions, "apiKeys" | "rules" | "graceMs" | "report" | "target"> {
+interface ServeCommandOptions
+  extends Omit<ServeOptions, "apiKeys" | "rules" | "graceMs" | "report" | "target" | "live"> {
   readonly target: BackendName;
   readonly rule?: readonly string[];
   readonly apiKey?: readonly string[];
   readonly grace: number;
+  readonly live?: boolean;
 }
 
 export function addServe(program: Command): void {
@@ -62,6 +66,12 @@ export function addServe(program: Command): void {
       1,
     )
     .option("--audit", "check all invariants after every step (slow)")
+    .option(
+      "--record <FILE>",
+      "write the served requests to a new file, as a trace of token ids",
+      path("--record", "a file"),
+    )
+    .option("--live", `show the server in a dashboard of ${runsFolder}/`)
     .optionsGroup("HTTP:")
     .option("--host <ADDRESS>", "address to listen at; other than this machine's own needs --api-key", "127.0.0.1")
     .option("--port <N>", "port (0: any free port)", wholeNumber("--port", 0, 65_535), 8000)
@@ -96,7 +106,8 @@ function workerMode(text: string): WorkerMode {
   throw new InputError(`--workers is "${text}", expected ${alternatives(workerModes)}`);
 }
 
-async function serve({ rule, apiKey: keys, grace, ...options }: ServeCommandOptions): Promise<void> {
+async function serve({ rule, apiKey: keys, grace, live, ...options }: ServeCommandOptions): Promise<void> {
+  const report = (message: string) => void complain(message, 0);
   const { KVLAB_API_KEY: key } = process.env;
   // Loaded on demand: no other command needs a server, whose modules reserve address space.
   const { startServer } = await import("../lab/serve/serve.ts");
@@ -106,8 +117,9 @@ async function serve({ rule, apiKey: keys, grace, ...options }: ServeCommandOpti
         ...options,
         ...(rule && { rules: parseRules(rule) }),
         apiKeys: keys ?? (key ? [key] : []),
+        ...(live && { live: { runs: runsFolder, warn: report } }),
         graceMs: grace * 1000,
-        report: (message) => void complain(message, 0),
+        report,
       },
       interruption,
     );

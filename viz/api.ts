@@ -568,7 +568,8 @@ export interface LiveRow {
   readonly run: string | null;
   readonly target: string;
   readonly trace: string;
-  readonly requests: number;
+  /** null: a server, whose requests are not known beforehand. */
+  readonly requests: number | null;
   readonly preset: string | null;
   readonly index: string;
   readonly eviction: string;

@@ -171,7 +171,7 @@ function metricsOf({
 /** A copy of the series, completed with the levels since their last change. */
 function seriesSoFar(series: TimeSeries, { replicas }: Watched, nowNs: Nanos): TimeSeries {
   const copy = series.copy();
-  for (const replica of replicas) replica.settleInto?.(copy, nowNs);
+  for (const replica of replicas) replica.addLevelsTo?.(copy, nowNs);
   return copy;
 }
 

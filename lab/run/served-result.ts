@@ -73,7 +73,7 @@ export interface Watched {
     readonly cache: KvCache;
     readonly log: EventLog | undefined;
     readonly replica?: { readonly runningCount: number; readonly waitingCount: number };
-    settleInto?(series: TimeSeries, nowNs: Nanos): void;
+    addLevelsTo?(series: TimeSeries, nowNs: Nanos): void;
   }[];
 }
 

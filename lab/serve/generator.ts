@@ -1,6 +1,7 @@
 import type { OnlineEngine, OnlineRequest, RequestEnd } from "../../engine/online-engine.ts";
 import type { SamplingOptions } from "../../engine/sampling.ts";
 import type { StopConditions } from "../generate/completion.ts";
+import type { Recorder } from "./recorder.ts";
 import type { TextClient } from "./text-client.ts";
 import type { OutputText, TextEnd } from "./text-service.ts";
 
@@ -31,16 +32,19 @@ export interface Output {
 export class Generator {
   readonly #engine: OnlineEngine;
   readonly #detokenizer: TextClient;
-  readonly #ended: (end: OutputEnd, isCancelled: boolean) => void;
+  readonly #ended: (end: OutputEnd) => void;
+  readonly #recorder: Recorder | undefined;
 
   constructor(
     engine: OnlineEngine,
     detokenizer: TextClient,
-    ended: (end: OutputEnd, isCancelled: boolean) => void = () => {},
+    ended: (end: OutputEnd) => void,
+    recorder: Recorder | undefined,
   ) {
     this.#engine = engine;
     this.#detokenizer = detokenizer;
     this.#ended = ended;
+    this.#recorder = recorder;
   }
 
   /** @throws InputError if the engine refuses the request */
@@ -51,6 +55,8 @@ export class Generator {
     let end: RequestEnd | undefined;
     let isCancelled = false;
     let hasLastToken = false;
+    const recorder = this.#recorder;
+    const tokens: number[] = [];
     let finish: (end: OutputEnd) => void = () => {};
     const done = new Promise<OutputEnd>((resolve) => {
       finish = resolve;
@@ -62,7 +68,7 @@ export class Generator {
       if (isCancelled) detokenizer.close(output);
       else if (text === undefined) return;
       const result = { text: isCancelled ? undefined : text, request: end };
-      this.#ended(result, isCancelled);
+      this.#ended(result);
       finish(result);
     };
     const output = detokenizer.open(ends, withTokens, (one) => {
@@ -80,10 +86,12 @@ export class Generator {
         endTokens: [...ends.stopTokens, ...ends.endTokens],
         onToken(sampled, isLast) {
           hasLastToken = isLast;
+          if (recorder) tokens.push(sampled.token);
           detokenizer.add(output, sampled, isLast);
         },
         onEnd: (one) => {
           end = one;
+          recorder?.ended(request, tokens, one);
           settle();
         },
       });

@@ -7,6 +7,7 @@ import type { OnlineEngine } from "../../engine/online-engine.ts";
 import type { ApiRequest } from "./api-request.ts";
 import { Generator } from "./generator.ts";
 import { ServerMetrics } from "./metrics.ts";
+import type { Recorder } from "./recorder.ts";
 import type { PreparedRequest } from "./respond.ts";
 import type { TextClient } from "./text-client.ts";
 
@@ -21,6 +22,7 @@ export interface ModelServerParts {
   readonly maxTokens: number;
   readonly seed: number;
   readonly httpRequests: () => number;
+  readonly recorder: Recorder | undefined;
 }
 
 /** A model as its API sees it: requests become outputs of the engine. */
@@ -43,7 +45,7 @@ export class ModelServer {
     this.maxTokens = maxTokens;
     this.#random = seededRandom(seed);
     this.metrics = new ServerMetrics(model, engine, httpRequests);
-    this.generator = new Generator(engine, detokenizer, (end) => this.metrics.ended(end));
+    this.generator = new Generator(engine, detokenizer, (end) => this.metrics.ended(end), parts.recorder);
   }
 
   /** Encodes the prompts of a request. @throws InputError if a prompt is invalid or too long */

@@ -1,6 +1,7 @@
 import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { InputError } from "../../core/errors.ts";
+import { type CacheConfig, rulesFor } from "../../core/replica/compose.ts";
 import { TraceBuilder } from "../../core/trace/trace.ts";
 import type { EngineBackend } from "../../engine/backend.ts";
 import { tokensThatFit } from "../../engine/backend.ts";
@@ -19,12 +20,15 @@ import {
   partsNamed,
   schedulerOptionsOn,
 } from "../run/configuration.ts";
+import { LiveRun } from "../run/live.ts";
 import { defaultModel, engineCapacity, engineFrom, poolBytesPerToken, type RealEngine } from "../run/real-engine.ts";
 import { openPool } from "../run/run-engine.ts";
 import type { SimulationOptions } from "../run/simulation-options.ts";
 import type { Target } from "../run/target.ts";
+import type { LiveOptions } from "../run/trace-run.ts";
 import { serverApp, Traffic } from "./app.ts";
 import { ModelServer } from "./model-server.ts";
+import { Recorder } from "./recorder.ts";
 import { TextClient } from "./text-client.ts";
 import type { WorkerMode } from "./worker-modes.ts";
 
@@ -45,6 +49,10 @@ export interface ServeOptions
   readonly apiKeys: readonly string[];
   readonly maxRequests: number;
   readonly workers: WorkerMode;
+  /** A file to which served requests are written as a trace. */
+  readonly record?: string;
+  /** Shows the server in dashboards of a folder of runs. */
+  readonly live?: LiveOptions;
   /** Time for requests in progress to end after a signal, in ms. */
   readonly graceMs: number;
   /** Reports an error that is not a client's. */
@@ -118,12 +126,14 @@ async function start(
     started.push(() => text.end());
     return text;
   };
+  const recorder = options.record === undefined ? undefined : await Recorder.open(options.record, report);
+  if (recorder) started.push(() => recorder.close());
   const [tokenizer, detokenizer] = [await client(), await client()];
   const traffic = new Traffic();
   const maxTokens = Math.min(loaded.config.maxPositions, blocks * blockTokens);
   const modelServer = new ModelServer({
     ...{ model: options.servedModelName ?? model, loaded, engine, tokenizer, detokenizer, maxTokens, seed },
-    httpRequests: () => traffic.active,
+    ...{ httpRequests: () => traffic.active, recorder },
   });
   const http = createServer(
     { requestTimeout: requestTimeoutMs },
@@ -137,6 +147,11 @@ async function start(
     await closed;
   };
   started.push(closeHttp);
+  if (options.live) {
+    const live = await liveServer(options.live, parts, config, options);
+    live.watch(engine);
+    started.push(() => live.close());
+  }
   const ended = Promise.race([engine.run(), tokenizer.died, detokenizer.died]).finally(closeAll);
   // Also if nobody awaits it yet.
   ended.catch(() => {});
@@ -193,6 +208,26 @@ function engineConfig(options: ServeOptions, parts: Parts, real: RealEngine) {
     clock: new WallClock(),
   };
   return { blocks, blockTokens, config, bits };
+}
+
+/** The server among the runs that dashboards of the folder show. */
+function liveServer(
+  { runs, warn }: LiveOptions,
+  parts: Parts,
+  { blocks, blockTokens }: Pick<CacheConfig, "blocks" | "blockTokens">,
+  { target, model = defaultModel }: ServeOptions,
+): Promise<LiveRun> {
+  const { preset, index, eviction, allocator, scheduler, rules } = parts;
+  return LiveRun.open(
+    runs,
+    {
+      ...{ command: "kvlab serve", run: null, trace: `requests to ${model}`, requests: null },
+      ...{ target: target ?? defaultBackend.name, preset: preset?.name ?? null },
+      ...{ index: index.name, eviction: eviction.name, allocator: allocator.name, scheduler: scheduler.name },
+      ...{ victims: String(rulesFor(index, rules).victims), blocks: blocks ?? null, blockTokens },
+    },
+    warn,
+  );
 }
 
 /** Half of the blocks that fit beside the weights. */

@@ -37,8 +37,11 @@ export class Server {
   readonly #child: ChildProcess;
   readonly ended: Promise<Ended>;
   readonly port: number;
+  /** Its working directory. */
+  readonly folder: string;
 
-  private constructor(child: ChildProcess, whenEnded: Promise<Ended>, port: number) {
+  private constructor(child: ChildProcess, whenEnded: Promise<Ended>, port: number, folder: string) {
+    this.folder = folder;
     this.#child = child;
     this.ended = whenEnded;
     this.port = port;
@@ -46,7 +49,9 @@ export class Server {
 
   /** Starts `kvlab serve` at a free port. @throws an error with the program's output if it ends before it serves */
   static async start(args: readonly string[] = [], env: NodeJS.ProcessEnv = {}): Promise<Server> {
-    const child = start(newFolder(), ["serve", "--port", "0", "--threads", "1", "--blocks", "2000", ...args], {
+    const folder = newFolder();
+    const size = args.includes("--blocks") ? [] : ["--blocks", "2000"];
+    const child = start(folder, ["serve", "--port", "0", "--threads", "1", ...size, ...args], {
       XDG_CACHE_HOME: cache,
       ...env,
     });
@@ -60,7 +65,7 @@ export class Server {
       });
       void whenEnded.then(({ code, stderr }) => reject(new Error(`the server ended with ${code}: ${stderr}`)));
     });
-    const server = new Server(child, whenEnded, port);
+    const server = new Server(child, whenEnded, port, folder);
     running.push(server);
     return server;
   }

@@ -244,7 +244,7 @@ test("an interval is reported when it is over, also if steps end later than now"
   const replica = {
     cache,
     log: undefined,
-    settleInto: (to: TimeSeries, nowNs: number) => to.addLevels(levels, 0, nowNs),
+    addLevelsTo: (to: TimeSeries, nowNs: number) => to.addLevels(levels, 0, nowNs),
   };
   series.addSteps(new Float64Array([1.5e6, 2.2e6, 9e6]), 3, 1, 1);
   const live = await LiveRun.open(runs, setup, () => {});

@@ -37,7 +37,8 @@ const header = z.object({
   /** The id under which the run will be saved; null if it is not saved or the id is not known yet. */
   run: text.nullable(),
   trace: text,
-  requests: count,
+  /** null: a server, whose requests are not known beforehand. */
+  requests: count.nullable(),
   target: targetName,
   preset: text.nullable(),
   index: text,

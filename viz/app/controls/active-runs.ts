@@ -68,7 +68,8 @@ class Item {
     this.#state.replaceChildren(stateMark(state));
     if (state === "killed") this.#state.append(dismissButton(row.id));
     this.#metrics.replaceChildren(
-      ...(now ? [progressBar(now.requestsDone, requests), metricsText(now, requests)] : []),
+      ...(now && requests !== null ? [progressBar(now.requestsDone, requests)] : []),
+      ...(now ? [metricsText(now, requests)] : []),
     );
   }
 }
@@ -88,13 +89,13 @@ function dismissButton(id: string): HTMLElement {
 
 function metricsText(
   { requestsDone, hitRatio, running, waiting, throughput }: NonNullable<LiveRow["now"]>,
-  of: number,
+  of: number | null,
 ): string {
   const timed = throughput
     ? [`${integer(running)} running`, `${integer(waiting)} waiting`, perSecond(throughput.requestsPerS)]
     : [];
   const counts = [
-    `${integer(requestsDone)} of ${integer(of)} requests`,
+    of === null ? `${integer(requestsDone)} requests` : `${integer(requestsDone)} of ${integer(of)} requests`,
     `hit ratio ${percent(hitRatio["token"] ?? 0)}`,
   ];
   return [...counts, ...timed].join(" · ");

@@ -122,7 +122,7 @@ class LiveRun {
     this.#tiles.replaceChildren(
       ...(now ? [metricTiles(metricsOf(row, now))] : [h("p", { class: "hint" }, "Starting.")]),
     );
-    if (now) this.#tiles.prepend(progressBar(now.requestsDone, requests));
+    if (now && requests !== null) this.#tiles.prepend(progressBar(now.requestsDone, requests));
     this.#refresh.request(row);
   }
 
@@ -154,7 +154,7 @@ function metricsOf({ requests, blocks, blockTokens, capacityTokens }: LiveRow, n
   const { requestsDone, timeNs, running, waiting, throughput, hitRatio, evictedBlocks, preemptions } = now;
   const { free, private: privateBlocks, held: referenced, idle } = now.blocks;
   const tiles: Tile[] = [
-    ["Requests done", integer(requestsDone), `of ${integer(requests)}`],
+    ["Requests done", integer(requestsDone), requests === null ? "" : `of ${integer(requests)}`],
     [
       "Hit ratio, tokens",
       percent(hitRatio["token"] ?? 0),
