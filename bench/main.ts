@@ -148,6 +148,15 @@ function printSweep(): void {
     console.log(`${name.padEnd(44)}${short(value).padStart(10)} ${unit}`);
 }
 
+function printServe(): void {
+  console.log("\nThe server: text workers in threads of their own, and in the server's (medians of pairs)");
+  for (const model of ["random:tiny", "random:15m"]) {
+    console.log(model);
+    for (const { name, value, unit } of child("./serve.ts", [model]))
+      console.log(`${name.padEnd(44)}${short(value).padStart(10)} ${unit}`);
+  }
+}
+
 const parts: Record<string, () => void> = {
   replay: printReplays,
   scaling: printScaling,
@@ -161,6 +170,7 @@ const parts: Record<string, () => void> = {
   "llama-cpp": printLlamaCpp,
   dashboard: printDashboard,
   sweep: printSweep,
+  serve: printServe,
   cluster: printCluster,
   curve: () => printFigures(`Hit ratio of LRU at six sizes in one pass over ${traceName}, CPU time`, ["curve"]),
   reading: () => printFigures("Reading a trace (plain file)", ["reading"]),

@@ -82,6 +82,12 @@ export function addServe(program: Command): void {
       wholeNumber("--max-requests", 1, 100_000),
       1024,
     )
+    .option(
+      "--sessions <N>",
+      "keep the conversations of the N chats with a session_id that were used last",
+      wholeNumber("--sessions", 0, 1_000_000),
+      0,
+    )
     .option("--grace <SECONDS>", "time for requests to end after Ctrl-C", wholeNumber("--grace", 0, 86_400), 30)
     .addOption(
       new Option(

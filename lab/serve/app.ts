@@ -6,12 +6,15 @@ import { type ApiRequest, chatRequest, completionRequest } from "./api-request.t
 import { jsonBody } from "./json-body.ts";
 import type { ModelServer } from "./model-server.ts";
 import { respond, sendJson } from "./respond.ts";
+import { Sessions } from "./sessions.ts";
 
 export interface AppOptions {
   /** Clients must send one of these as a bearer token; empty: none is needed. */
   readonly apiKeys: readonly string[];
   /** Most HTTP requests in progress, waiting ones included. */
   readonly maxRequests: number;
+  /** Most stateful sessions. */
+  readonly sessions: number;
   /** Reports an error of the server itself. */
   report(error: Error): void;
 }
@@ -79,14 +82,25 @@ export function serverApp(server: ModelServer, traffic: Traffic, options: AppOpt
     response.once("close", () => traffic.end());
     next();
   };
+  const sessions = new Sessions(options.sessions);
+  app.delete("/v1/sessions/:id", (request, response) => {
+    if (!sessions.remove(request.params.id)) throw new ApiError(404, "there is no such session");
+    response.status(204).end();
+  });
   const body = [admit, onlyJson];
   const route = (path: string, parse: (body: unknown) => ApiRequest) => {
     app.post(path, body, async (request: Request, response: Response) => {
       const parsed = parse(await jsonBody(request));
       checkModel(parsed.model, model);
-      const prepared = await server.prepare(parsed);
-      if (response.destroyed) return;
-      await respond(prepared, response, server.generator);
+      const turn = sessions.begin(parsed);
+      try {
+        const prepared = await server.prepare(parsed, turn);
+        if (response.destroyed) return;
+        const texts = await respond(prepared, response, server.generator);
+        if (texts) turn?.answered(texts[0]);
+      } finally {
+        turn?.end();
+      }
     });
     app.all(path, (request) => {
       throw new ApiError(405, `${request.method} is not allowed for ${path}, expected POST`);

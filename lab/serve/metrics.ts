@@ -71,6 +71,10 @@ export class ServerMetrics {
       () => engine.distinctBlocks,
     );
     gauge("process_resident_memory_bytes", "Resident memory size in bytes.", () => process.memoryUsage.rss());
+    total("process_cpu_seconds_total", "User and system CPU time of all threads in seconds.", () => {
+      const { user, system } = process.cpuUsage();
+      return (user + system) / 1e6;
+    });
     const counter = (name: string, help: string, labelNames: string[] = []) =>
       new Counter({ name, help, labelNames, registers });
     const histogram = (name: string, help: string, buckets = seconds) =>

@@ -9,6 +9,7 @@ import { Generator } from "./generator.ts";
 import { ServerMetrics } from "./metrics.ts";
 import type { Recorder } from "./recorder.ts";
 import type { PreparedRequest } from "./respond.ts";
+import type { Turn } from "./sessions.ts";
 import type { TextClient } from "./text-client.ts";
 
 export interface ModelServerParts {
@@ -48,9 +49,10 @@ export class ModelServer {
     this.generator = new Generator(engine, detokenizer, (end) => this.metrics.ended(end), parts.recorder);
   }
 
-  /** Encodes the prompts of a request. @throws InputError if a prompt is invalid or too long */
-  async prepare(request: ApiRequest): Promise<PreparedRequest> {
-    const prompts = await Promise.all(request.prompts.map((prompt) => this.#encoded(prompt)));
+  /** Encodes the prompts of a request, or the conversation of its session. @throws InputError if a prompt is invalid or too long */
+  async prepare(request: ApiRequest, turn?: Turn): Promise<PreparedRequest> {
+    const given = turn ? [turn.messages] : request.prompts;
+    const prompts = await Promise.all(given.map((prompt) => this.#encoded(prompt)));
     const { endTokens } = this.#parts.loaded.config;
     const ends = {
       ...{ stops: request.stops, stopTokens: request.stopTokens },
@@ -66,6 +68,7 @@ export class ModelServer {
         ...{ prompt, maxTokens, ends, namespace, withTokens: sampling.logprobs !== undefined },
         sampling: { ...sampling, seed: seedOf(seed, i) },
         ...(priority !== undefined && { priority }),
+        ...(turn && { session: turn.session }),
       }));
     });
     const prefix = request.isChat ? "chatcmpl" : "cmpl";

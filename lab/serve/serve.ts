@@ -48,6 +48,8 @@ export interface ServeOptions
   readonly port: number;
   readonly apiKeys: readonly string[];
   readonly maxRequests: number;
+  /** Most stateful sessions; 0: none are supported. */
+  readonly sessions: number;
   readonly workers: WorkerMode;
   /** A file to which served requests are written as a trace. */
   readonly record?: string;
@@ -137,7 +139,12 @@ async function start(
   });
   const http = createServer(
     { requestTimeout: requestTimeoutMs },
-    serverApp(modelServer, traffic, { apiKeys, maxRequests, report: ({ message }) => report(message) }),
+    serverApp(modelServer, traffic, {
+      apiKeys,
+      maxRequests,
+      sessions: options.sessions,
+      report: ({ message }) => report(message),
+    }),
   );
   http.maxConnections = maxRequests + spareConnections;
   await listening(http, host, port);
