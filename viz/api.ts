@@ -601,6 +601,14 @@ export interface LiveMetrics {
   readonly hitRatio: Readonly<Record<string, number>>;
   /** Since the warm-up; null without a clock. */
   readonly throughput: { readonly requestsPerS: number; readonly outputTokensPerS: number } | null;
+  /** Share of the requests that have ended and meet the SLO, and their rate since the warm-up; only with an SLO. */
+  readonly slo?: { readonly attained: number; readonly goodputRequestsPerS: number } | undefined;
+  /** Number of refusals by reason. */
+  readonly refusals?: Readonly<Record<string, number>> | undefined;
+  /** Only with a clock. */
+  readonly replicas?:
+    | readonly { readonly requests: number; readonly hitRatio: number | null; readonly utilisation: number }[]
+    | undefined;
   /** Number of events so far (null: there is no log, `--events`), and number of reported ones, at most 2,000,000. */
   readonly events: number | null;
   readonly eventsWritten: number;

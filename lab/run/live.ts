@@ -18,7 +18,8 @@ import {
   mostLiveEvents,
   removeStaleLiveRuns,
 } from "../../viz/server/live-format.ts";
-import { sumOf, type Watched } from "./served-result.ts";
+import { type LiveGoals, LiveRequests } from "./live-requests.ts";
+import { refusalsOf, sumOf, type Watched } from "./served-result.ts";
 
 /** Interval between two updates. */
 const everyMs = 300;
@@ -42,6 +43,8 @@ export class LiveRun {
   /** The topmost folder that was created for the live folder. */
   readonly #made: string | undefined;
   readonly #log: LogFiles;
+  readonly #requests: LiveRequests;
+  readonly #goals: LiveGoals;
   readonly #warn: (message: string) => void;
   #state: LiveNow["state"] = "running";
   #watched: Watched | undefined;
@@ -52,10 +55,16 @@ export class LiveRun {
     runs: string,
     header: Omit<LiveHeader, "schema" | "pid" | "host">,
     warn: (message: string) => void,
+    goals: LiveGoals = { warmup: 0, slo: undefined },
   ): Promise<LiveRun> {
     await removeStaleLiveRuns(runs);
     try {
-      return new LiveRun(resolve(runs), { schema: "live/1", pid: process.pid, host: hostname(), ...header }, warn);
+      return new LiveRun(
+        resolve(runs),
+        { schema: "live/1", pid: process.pid, host: hostname(), ...header },
+        warn,
+        goals,
+      );
     } catch (error) {
       if (error instanceof InputError) throw error;
       throw new InputError(
@@ -64,7 +73,8 @@ export class LiveRun {
     }
   }
 
-  private constructor(runs: string, header: LiveHeader, warn: (message: string) => void) {
+  private constructor(runs: string, header: LiveHeader, warn: (message: string) => void, goals: LiveGoals) {
+    this.#goals = goals;
     this.#warn = warn;
     this.#runs = runs;
     this.#folder = join(runs, liveFolder, String(process.pid));
@@ -73,6 +83,7 @@ export class LiveRun {
     this.#made = makeFolder(temporary, `--live: ${join(runs, liveFolder)}`);
     writeFileSync(join(temporary, liveFiles.header), JSON.stringify(header));
     this.#log = new LogFiles(temporary);
+    this.#requests = new LiveRequests(temporary, goals);
     renameSync(temporary, this.#folder);
     if (!isRegistered) process.on("exit", closeAll);
     isRegistered = true;
@@ -98,6 +109,7 @@ export class LiveRun {
     if (!open.delete(this)) return;
     clearInterval(this.#timer);
     this.#log.close();
+    this.#requests.close();
     rmSync(this.#folder, { recursive: true, force: true });
     removeIfEmpty(dirname(this.#folder));
     if (this.#made !== undefined && this.#made.length <= this.#runs.length) removeIfEmpty(this.#runs);
@@ -122,10 +134,30 @@ export class LiveRun {
     const series = run.series && seriesSoFar(run.series, run, nowNs);
     const over = series ? intervalsOver(series, nowNs) : 0;
     if (series) this.#replace(liveFiles.series, seriesDocument(series, over));
+    if (run.arrivals) this.#requests.write(run.arrivals);
     this.#replace(liveFiles.now, {
       ...{ state: this.#state, ...metricsOf(run), throughput: series ? throughputOf(series, over) : null },
+      ...(series && this.#serviceOf(run, (nowNs - series.startNs) / 1e9)),
       ...{ events: log ? log.count : null, eventsWritten: this.#log.count },
     } satisfies LiveNow);
+  }
+
+  /** SLO, refusals and replicas over the time since the warm-up. */
+  #serviceOf(run: Watched, elapsedS: number): Pick<LiveNow, "slo" | "refusals" | "replicas"> {
+    const { ended, attained } = this.#requests;
+    const slo = {
+      attained: ended === 0 ? 0 : attained / ended,
+      goodputRequestsPerS: elapsedS > 0 ? attained / elapsedS : 0,
+    };
+    return {
+      ...(this.#goals.slo && { slo }),
+      refusals: refusalsOf(run),
+      replicas: run.replicas.map(({ cache: { counters }, busyNs = 0 }) => ({
+        requests: counters.lookups,
+        hitRatio: counters.lookupTokens === 0 ? null : counters.hitTokens / counters.lookupTokens,
+        utilisation: elapsedS > 0 ? Math.min(1, busyNs / 1e9 / elapsedS) : 0,
+      })),
+    };
   }
 
   #replace(name: string, document: LiveNow | LiveSeries): void {

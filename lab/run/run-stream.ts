@@ -267,5 +267,6 @@ async function liveRun(source: TraceStream, config: RunConfig, options: TargetOp
       ...{ preset, index, eviction, allocator, scheduler, victims: effective.victims, blocks, blockTokens },
     },
     live.warn,
+    { warmup: config.warmup ?? 0, slo: (simulated ?? engine)?.slo },
   );
 }

@@ -69,8 +69,13 @@ export interface Watched {
   /** The current time of a timed run. */
   readonly nowNs?: Nanos;
   readonly series?: TimeSeries;
+  readonly arrivals?: Served["arrivals"];
   readonly replicas: readonly {
     readonly cache: KvCache;
+    /** Time with a step, of a timed run. */
+    readonly busyNs?: number;
+    /** Number of refusals by reason. */
+    readonly refusals?: ReadonlyMap<string, number>;
     readonly log: EventLog | undefined;
     readonly replica?: { readonly runningCount: number; readonly waitingCount: number };
     addLevelsTo?(series: TimeSeries, nowNs: Nanos): void;
@@ -150,8 +155,9 @@ export function sumOf(all: readonly Counters[]): Counters {
 }
 
 /** Number of refusals by reason, over all replicas. */
-function refusalsOf({ replicas }: Served): Record<string, number> {
+export function refusalsOf({ replicas }: Pick<Watched, "replicas"> | Served): Record<string, number> {
   const all: Record<string, number> = {};
-  for (const { refusals } of replicas) for (const [reason, count] of refusals) all[reason] = (all[reason] ?? 0) + count;
+  for (const { refusals = [] } of replicas)
+    for (const [reason, count] of refusals) all[reason] = (all[reason] ?? 0) + count;
   return all;
 }

@@ -147,7 +147,11 @@ export function dashboardApp(parts: AppParts): Express {
   });
   app.get("/api/live/:id/series", async (request, response) => {
     const range = queryOf(seriesQuery, request);
-    response.json(seriesOf(await live.series(request.params.id), range));
+    const { id } = request.params;
+    const data = seriesOf(await live.series(id), range);
+    const requests = await live.requests(id);
+    const latency = requests && latencySeriesOf(requests.columns, data);
+    response.json({ ...data, ...(latency && { latency }) });
   });
   app.get("/api/events", async (request, response) => {
     if (request.method === "HEAD") return void response.end();

@@ -9,6 +9,7 @@ import { z } from "zod";
  *   RUNS/.live/ID/header.json   the configuration, written once
  *                 now.json      the current metrics, replaced several times a second
  *                 series.json   the time series so far, replaced with it
+ *                 requests.bin  the times of the requests that have ended, to which rows of `requestColumns` are appended
  *                 kind.bin …    the event log so far, a file for each column (`eventColumns`), to which rows are appended
  *
  * The program removes the folder when it ends. The folder of a killed program is removed by the next one.
@@ -18,10 +19,25 @@ export const liveFiles = {
   header: "header.json",
   now: "now.json",
   series: "series.json",
+  requests: "requests.bin",
 } as const;
 
 /** At most so many events are written, which limits the files to 58 MB. */
 export const mostLiveEvents = 2_000_000;
+
+/** At most so many requests are written, which limits the file to 12 MB. */
+export const mostLiveRequests = 200_000;
+
+/** The columns of requests.bin, doubles; a row for each request. Times are ns, −1 for events that did not happen. */
+export const requestColumns = [
+  "request",
+  "arrivalNs",
+  "admittedNs",
+  "firstTokenNs",
+  "finishedNs",
+  "outputTokens",
+  "refused",
+] as const;
 
 const count = z.number().nonnegative();
 const text = z.string().max(10_000);
@@ -67,6 +83,15 @@ const now = z.object({
   hitRatio: z.record(z.string().max(100), z.number()),
   /** null without a clock. */
   throughput: z.object({ requestsPerS: count, outputTokensPerS: count }).nullable(),
+  /** Of the requests that have ended; only with an SLO. */
+  slo: z.object({ attained: count, goodputRequestsPerS: count }).optional(),
+  /** Number of refusals by reason. */
+  refusals: z.record(z.string().max(100), count).optional(),
+  /** Only with a clock. */
+  replicas: z
+    .array(z.object({ requests: count, hitRatio: count.nullable(), utilisation: count }))
+    .max(10_000)
+    .optional(),
   /** Number of events so far, null without an event log; and number of events in the files. */
   events: count.nullable(),
   eventsWritten: z.int().nonnegative().max(mostLiveEvents),

@@ -1,4 +1,4 @@
-import { lstat, readdir, readFile, realpath, rm } from "node:fs/promises";
+import { lstat, open, readdir, readFile, realpath, rm } from "node:fs/promises";
 import { join } from "node:path";
 import type { BrokenRun, LiveRow } from "../api.ts";
 import type { EventHistory } from "../log/event-history.ts";
@@ -10,12 +10,15 @@ import {
   type LiveNow,
   liveFiles,
   liveFolder,
+  mostLiveRequests,
   parseHeader,
   parseNow,
   parseSeries,
+  requestColumns,
 } from "./live-format.ts";
 import { LiveLogs } from "./live-logs.ts";
 import { Refusal } from "./refusal.ts";
+import { Requests } from "./requests.ts";
 import type { Table } from "./tables.ts";
 
 type Row = LiveRow | BrokenRun;
@@ -82,6 +85,22 @@ export class LiveRuns {
     } catch (error) {
       throw new Refusal(422, `${JSON.stringify(id)}: ${(error as Error).message}`);
     }
+  }
+
+  /** Its requests that have ended; undefined if there are none yet. @throws Refusal if they cannot be read */
+  async requests(id: string): Promise<Requests | undefined> {
+    const folder = await this.#folder(id);
+    const file = folder && (await childOf(folder.path, liveFiles.requests, "file"));
+    if (!file) return undefined;
+    const bytes = await readBytes(file, mostLiveRequests * requestColumns.length * 8);
+    const width = requestColumns.length;
+    const rowCount = Math.floor(bytes.byteLength / (8 * width));
+    if (rowCount === 0) return undefined;
+    const values = new Float64Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + rowCount * 8 * width));
+    const columns = requestColumns.map(
+      (name, i) => [name, Float64Array.from({ length: rowCount }, (_, row) => values[row * width + i])] as const,
+    );
+    return new Requests({ rowCount, columns: new Map(columns) });
   }
 
   /** Its event log as far as it has been written, and its policy. @throws Refusal if there is none or it cannot be read */
@@ -160,6 +179,17 @@ async function kept<Document>(
   const document = parse(await read(file));
   known.set(id, { version: file.version, document });
   return document;
+}
+
+/** At most the first `most` bytes. */
+async function readBytes({ path, size }: Inside, most: number): Promise<Uint8Array> {
+  const file = await open(path);
+  try {
+    const { buffer, bytesRead } = await file.read(new Uint8Array(Math.min(size, most)), 0);
+    return buffer.subarray(0, bytesRead);
+  } finally {
+    await file.close();
+  }
 }
 
 async function read({ path, size }: Inside): Promise<string> {

@@ -111,6 +111,15 @@ export function refusedText(refused: number, reasons: Readonly<Record<string, nu
   return `${integer(refused)} refused${all.length > 0 ? `: ${all.join(", ")}` : ""}`;
 }
 
+/** The share of time with a batch: the mean over replicas and its range. */
+export function utilisationTiles(replicas: readonly { readonly utilisation: number }[]): Tile[] {
+  const busy = replicas.map(({ utilisation }) => utilisation);
+  if (busy.length === 0) return [];
+  const mean = busy.reduce((sum, each) => sum + each, 0) / busy.length;
+  const range = `${roundPercent(Math.min(...busy))} to ${roundPercent(Math.max(...busy))} of ${busy.length} replicas`;
+  return [["Utilisation", percent(mean), busy.length > 1 ? range : "share of time with a batch"]];
+}
+
 /** SLO, utilisation and balance, beside the throughput. */
 function serviceTiles({ slo, cluster, load }: Report): Tile[] {
   const tiles: Tile[] = [];
@@ -118,13 +127,8 @@ function serviceTiles({ slo, cluster, load }: Report): Tile[] {
     tiles.push(["Goodput", perSecond(slo.goodputRequestsPerS), `${percent(slo.attained)} of requests meet the SLO`]);
   if (load?.offeredRequestsPerS)
     tiles.push(["Offered load", perSecond(load.offeredRequestsPerS), limitText(load.limitedBy)]);
-  const busy = cluster?.replicas.map(({ utilisation }) => utilisation) ?? [];
-  if (busy.length > 0) {
-    const mean = busy.reduce((sum, each) => sum + each, 0) / busy.length;
-    const range = `${roundPercent(Math.min(...busy))} to ${roundPercent(Math.max(...busy))} of ${busy.length} replicas`;
-    tiles.push(["Utilisation", percent(mean), busy.length > 1 ? range : "share of time with a batch"]);
-  }
-  if (cluster && busy.length > 1)
+  if (cluster) tiles.push(...utilisationTiles(cluster.replicas));
+  if (cluster && cluster.replicas.length > 1)
     tiles.push([
       "Replica balance",
       `× ${cluster.imbalance.toFixed(2)}`,

@@ -220,6 +220,7 @@ function sizeCard(
         ...column("gain", `Gain over ${base}`, ({ gain }) => gain, points),
         show: ({ gain, isGainNoise }) => `${optional(gain, points)}${isGainNoise ? " ≈" : ""}`,
       },
+      ...(answers.some(({ best }) => isTimed(best)) ? ttftColumns<SizeAnswer>(base) : []),
       column("saved", "Tokens not recomputed", ({ savedTokens }) => savedTokens, approximate),
       column("gap", "Gap to the bound closed", ({ gapClosed }) => gapClosed, percent),
       column("perGiB", "One more GiB", ({ perGiB }) => perGiB, points),
@@ -241,6 +242,29 @@ function sizeCard(
   );
 }
 
+/** TTFT of the best run less that of the reference, ms; undefined without both, or where the reference is the best. */
+const ttftGain = (
+  { best, reference }: Pick<SizeAnswer | RateAnswer, "best" | "reference">,
+  name: "ttftMsP50" | "ttftMsP99",
+): number | undefined => {
+  const [own, other] = [best[name], reference?.[name]];
+  return own === undefined || other === undefined || reference === best ? undefined : own - other;
+};
+
+/** What the best run gains in TTFT, at p50 and p99. */
+const ttftColumns = <Answer extends SizeAnswer | RateAnswer>(base: string): Column<Answer>[] =>
+  (["ttftMsP50", "ttftMsP99"] as const).map((name) => {
+    const label = `TTFT ${name === "ttftMsP50" ? "p50" : "p99"} vs. ${base}`;
+    return {
+      ...{ name: `${name}-gain`, label, csvLabel: `${label}, ms`, numeric: true },
+      value: (answer) => ttftGain(answer, name),
+      show: (answer) => {
+        const gain = ttftGain(answer, name);
+        return gain === undefined ? "–" : signedMs(gain);
+      },
+    };
+  });
+
 const signedMs = (ms: number) => `${ms < 0 ? "−" : "+"}${milliseconds(Math.abs(ms))}`;
 
 function rateCard(answers: readonly RateAnswer[], base: string): HTMLElement {
@@ -253,8 +277,6 @@ function rateCard(answers: readonly RateAnswer[], base: string): HTMLElement {
     value: ({ best }) => of(best),
     show: ({ best }) => (of(best) === undefined ? "–" : milliseconds(of(best)!)),
   });
-  const ttftGain = ({ best, reference }: RateAnswer) =>
-    reference && reference !== best ? best.ttftMsP50! - reference.ttftMsP50! : undefined;
   const slo: Column<RateAnswer>[] = [
     {
       ...{ name: "goodput", label: "Goodput", csvLabel: "Goodput, req/s", numeric: true },
@@ -287,11 +309,7 @@ function rateCard(answers: readonly RateAnswer[], base: string): HTMLElement {
         value: ({ best }) => best.outputTokensPerS,
         show: ({ best }) => (best.outputTokensPerS === undefined ? "–" : approximate(best.outputTokensPerS)),
       },
-      {
-        ...{ name: "gain", label: `TTFT p50 vs. ${base}`, csvLabel: `TTFT p50 vs. ${base}, ms`, numeric: true },
-        value: (answer) => ttftGain(answer),
-        show: (answer) => (ttftGain(answer) === undefined ? "–" : signedMs(ttftGain(answer)!)),
-      },
+      ...ttftColumns<RateAnswer>(base),
       { name: "limit", label: "Limited by", value: ({ best }) => best.limitedBy ?? "–" },
     ],
     key: ({ rate }) => rate ?? "trace",

@@ -8,6 +8,7 @@ import { commandCard } from "../controls/command-card.ts";
 import { announce, h, segments } from "../controls/dom.ts";
 import { metricTiles, type Tile } from "../controls/metric-tiles.ts";
 import { noRunNamed } from "../controls/no-run.ts";
+import { refusedText, utilisationTiles } from "../controls/run-tiles.ts";
 import {
   approximate,
   dateText,
@@ -185,7 +186,31 @@ function metricsOf({ requests, blocks, blockTokens, capacityTokens }: LiveRow, n
       perSecond(throughput.requestsPerS),
       `${approximate(throughput.outputTokensPerS)} output tokens/s`,
     ]);
+  tiles.push(...serviceTiles(now));
   tiles.push(["Time", milliseconds(timeNs / 1e6), "since the start of the run"]);
+  return tiles;
+}
+
+/** SLO, utilisation, balance and refusals so far. */
+function serviceTiles({ slo, replicas = [], refusals = {} }: LiveMetrics): Tile[] {
+  const tiles: Tile[] = [];
+  if (slo)
+    tiles.push([
+      "Goodput",
+      perSecond(slo.goodputRequestsPerS),
+      `${percent(slo.attained)} of ended requests meet the SLO`,
+    ]);
+  tiles.push(...utilisationTiles(replicas));
+  const counts = replicas.map(({ requests }) => requests);
+  const total = counts.reduce((sum, each) => sum + each, 0);
+  if (counts.length > 1 && total > 0)
+    tiles.push([
+      "Replica balance",
+      `× ${((Math.max(...counts) * counts.length) / total).toFixed(2)}`,
+      `requests of the busiest ÷ mean: ${counts.map(integer).join(", ")}`,
+    ]);
+  const refused = Object.values(refusals).reduce((sum, each) => sum + each, 0);
+  if (refused > 0) tiles.push(["Refused", integer(refused), refusedText(refused, refusals)]);
   return tiles;
 }
 
