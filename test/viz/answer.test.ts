@@ -52,6 +52,13 @@ test("the reference is the pinned baseline at every size, and twice the size and
   expect([second.doubled, second.optimum]).toEqual([undefined, undefined]);
 });
 
+test("systems with other block sizes have one size: the next one is at least 5 % larger", () => {
+  const rows = [run("lru", 8192, 0.5), run("fifo", 8200, 0.2), run("lru", 24_576, 0.6)];
+  const [first, second] = answersBySize(rows, "token");
+  expect(first.perGiB).toBeCloseTo(0.1 / 32, 12);
+  expect(second.perGiB).toBeGreaterThan(0);
+});
+
 test("another GiB gives the rise to the next size that was run, divided by their distance", () => {
   const rows = [run("lru", 8192, 0.2), run("lru", 24_576, 0.4), run("fifo", 24_576, 0.5)];
   const [first, second] = answersBySize(rows, "token");

@@ -365,6 +365,8 @@ export class LineChart {
 
 /** Width of a letter of a label, pixels. */
 const letterWidth = 7.7;
+/** Letters of a label that always fit beside a point. */
+const shortLabel = 14;
 const legendRow = 19;
 
 interface Legend {
@@ -377,7 +379,7 @@ interface Legend {
 function hasLegend(lines: readonly Line[], areCutOff: boolean, isNarrow: boolean): boolean {
   const single = lines.filter(isSinglePoint);
   const crowd = isNarrow ? 2 : 5;
-  return areCutOff || single.length > crowd || (isNarrow && single.some(({ label }) => label.length > 14));
+  return areCutOff || single.length > crowd || single.some(({ label }) => label.length > shortLabel);
 }
 
 /** Labels in rows as wide as the figure. */

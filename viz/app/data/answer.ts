@@ -1,6 +1,7 @@
 import type { RunRow } from "../../api.ts";
 import { isBound, isTimed } from "./comparison.ts";
 import { integer } from "./format.ts";
+import { sameSize } from "./line-breaks.ts";
 
 /** A trace, its first requests, and a target: runs of other workloads are compared only if they are selected. */
 export const workloadOf = ({ trace, requests, target }: RunRow): string =>
@@ -82,8 +83,10 @@ export function answersBySize(rows: readonly RunRow[], metric: string): SizeAnsw
     const reference = same.find((row) => isReferenceOf(row, best, pinned));
     const twice = sizes.findIndex((size) => isAbout(size, 2 * capacityTokens));
     const optimum = optima.find((row) => row.capacityTokens === capacityTokens);
-    const next = bests[i + 1];
-    const grownGiB = next && ((sizes[i + 1] - capacityTokens) * (best.kvBytesPerToken ?? defaultTokenBytes)) / GiB;
+    // Systems with other block sizes cannot have equal numbers of tokens.
+    const larger = sizes.findIndex((each) => each > capacityTokens * sameSize);
+    const next = bests[larger];
+    const grownGiB = next && ((sizes[larger] - capacityTokens) * (best.kvBytesPerToken ?? defaultTokenBytes)) / GiB;
     const interval = best.uncertainty?.metric === metric ? best.uncertainty.gainOverLru : undefined;
     const isAsGood = (row: RunRow) => row.uncertainty?.metric === metric && row.uncertainty.behindBest.low <= 0;
     return {

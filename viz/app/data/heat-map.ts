@@ -2,6 +2,7 @@ import type { RunRow } from "../../api.ts";
 import type { Quantity } from "./axes.ts";
 import { meanOf } from "./explore-lines.ts";
 import { grouped } from "./grouped.ts";
+import { sameSize } from "./line-breaks.ts";
 
 /** A grid of means of a result: a row for each series, a column for each x. */
 export interface HeatMap {
@@ -16,9 +17,6 @@ interface HeatCell {
   /** For a tooltip, lines separated by \n. */
   readonly text: string;
 }
-
-/** x within this share of each other are one column: systems with other block sizes cannot have equal numbers of tokens. */
-const sameColumn = 1.05;
 
 export function heatMapOf(
   rows: readonly RunRow[],
@@ -42,8 +40,9 @@ export function heatMapOf(
   return { rows: [...groups.keys()], columns, cells };
 }
 
+/** Sizes that are one are one column. */
 const merged = (columns: number[], x: number): number[] =>
-  columns.length > 0 && columns.at(-1)! > 0 && x < columns.at(-1)! * sameColumn ? columns : [...columns, x];
+  columns.length > 0 && columns.at(-1)! > 0 && x < columns.at(-1)! * sameSize ? columns : [...columns, x];
 
 /** Numbers of the rows with the best value of each column; empty where neither more nor less is better. */
 export function bestRows({ columns, cells }: HeatMap, { isLessBetter }: Quantity): number[][] {

@@ -1,5 +1,5 @@
 /** Sizes closer than this are one size: systems with other block sizes cannot have equal numbers of tokens. */
-const sameSize = 1.05;
+export const sameSize = 1.05;
 
 /** Whether all runs have the same cache size. */
 export function haveOneSize(rows: readonly { readonly capacityTokens: number | null }[]): boolean {

@@ -103,7 +103,7 @@ function drawAnswer({ root, params, server, signal }: ViewContext, redraw: () =>
   const nameIn = (row: RunRow) => names.bandLabels.get(row.id) ?? nameOf(names, row.id);
   if (areTimed) root.append(rateCard(answersByRate(rows), base));
   if (size && !areTimed) root.append(metricTiles(tilesOf(size, metric, base, nameIn)));
-  if (answers.length > 1) root.append(sizeCard(answers, metric, base, nameIn));
+  if (answers.length > 1 && !haveOneSize(answers)) root.append(sizeCard(answers, metric, base, nameIn));
   if (!areTimed && names.rows.length > 0) {
     const figure = haveOneSize(names.rows) ? hitRatioBars(() => metric, signal) : hitRatioCurve(() => metric, signal);
     root.append(figure.element);
