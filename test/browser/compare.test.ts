@@ -213,7 +213,7 @@ describe.runIf(hasBrowser)("a comparison in a browser", () => {
     await withRuns(ids, async () => {
       const page = await visit(`${url}#/runs?q=rather-long`);
       await page.getByText("302 of 304 runs").waitFor();
-      await page.getByRole("button", { name: "Select shown" }).click();
+      await page.getByRole("button", { name: "Select all" }).click();
       await page.getByRole("link", { name: "Compare 302" }).click();
       await page.getByText("302 selected runs").waitFor();
       expect(page.url().length).toBeLessThan(2300);

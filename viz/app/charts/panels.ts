@@ -50,28 +50,46 @@ export class Panels {
   }
 }
 
-/** Several panels as one SVG with their titles; undefined for a single one. */
+const space = "http://www.w3.org/2000/svg";
+
+/** Several panels with their titles, or one with colour keys, as one SVG; undefined: the drawing is one SVG as it is. */
 export function joinedSvg(body: HTMLElement): SVGSVGElement | undefined {
-  const panels = [...body.querySelectorAll<HTMLElement>(".panel")];
-  if (panels.length < 2) return undefined;
-  const space = "http://www.w3.org/2000/svg";
+  const [drawings, titles] = [[...body.querySelectorAll("svg")], [...body.querySelectorAll("h3")]];
+  const keys = [...body.querySelectorAll<HTMLElement>(".keys > span")];
+  if (drawings.length < 2 && keys.length === 0) return undefined;
   const outer = body.getBoundingClientRect();
-  const svg = document.createElementNS(space, "svg");
-  svg.setAttribute("width", String(outer.width));
-  svg.setAttribute("height", String(outer.height));
-  for (const panel of panels) {
-    const drawing = panel.querySelector("svg");
-    if (!drawing) continue;
-    const box = drawing.getBoundingClientRect();
-    const [x, y] = [box.left - outer.left, box.top - outer.top];
+  const svg = element("svg", { width: outer.width, height: outer.height });
+  const placeOf = (inner: Element) => {
+    const { left, top, width, height } = inner.getBoundingClientRect();
+    return { x: left - outer.left, y: top - outer.top, width, height };
+  };
+  const text = (inner: Element, x: number, attributes: Attributes) => {
+    const { y, height } = placeOf(inner);
+    const created = element("text", { x, y: y + height / 2 + 5, fill: "currentColor", ...attributes });
+    created.textContent = inner.textContent;
+    return created;
+  };
+  for (const drawing of drawings) {
     const copy = drawing.cloneNode(true) as SVGSVGElement;
+    const { x, y } = placeOf(drawing);
     copy.setAttribute("x", String(x));
     copy.setAttribute("y", String(y));
-    const title = document.createElementNS(space, "text");
-    for (const [name, value] of Object.entries({ x, y: y - 8, class: "names", fill: "currentColor" }))
-      title.setAttribute(name, String(value));
-    title.textContent = panel.querySelector("h3")?.textContent ?? "";
-    svg.append(copy, title);
+    svg.append(copy);
   }
-  return svg;
+  svg.append(...titles.map((title) => text(title, placeOf(title).x, { class: "names" })));
+  for (const key of keys) {
+    const swatch = key.querySelector<HTMLElement>(".swatch")!;
+    const place = placeOf(swatch);
+    svg.append(element("rect", { ...place, rx: 3, fill: swatch.style.background }));
+    svg.append(text(key, place.x + place.width + 6, { "font-size": 13 }));
+  }
+  return svg as SVGSVGElement;
+}
+
+type Attributes = Readonly<Record<string, string | number>>;
+
+function element(name: string, attributes: Attributes): SVGElement {
+  const created = document.createElementNS(space, name);
+  for (const [key, value] of Object.entries(attributes)) created.setAttribute(key, String(value));
+  return created;
 }

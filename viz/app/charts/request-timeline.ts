@@ -3,6 +3,7 @@ import { h } from "../controls/dom.ts";
 import { milliseconds, tickMs } from "../data/format.ts";
 import type { Phase } from "../data/request-times.ts";
 import { figure, onWidth } from "./figure.ts";
+import { joinedSvg } from "./panels.ts";
 import { drawPlot } from "./plot.ts";
 
 /** The phases of one request in a run. */
@@ -15,7 +16,7 @@ const colours = { queueing: "var(--c7)", prefill: "var(--c1)", decode: "var(--c0
 
 /** From the arrival of a request to its last token, a bar for each run. */
 export function requestTimeline(timelines: readonly Timeline[], signal: AbortSignal): HTMLElement {
-  const { element, body } = figure("Time from the arrival");
+  const { element, body } = figure("Time from the arrival", () => joinedSvg(body));
   const bars = timelines.flatMap(({ name, phases }) => {
     const startNs = phases[0]?.fromNs ?? 0;
     return phases.map((phase) => ({
