@@ -78,7 +78,7 @@ Where presets have different block sizes, all get the same capacity in tokens:
 
 Combinations that differ only in the order of ties (--rule free-order) or in the
 seed are shown as one row, with the lowest and the highest hit ratio; --json has
-each run.
+each run. With --target sim, this holds for seeds, and for all metrics.
 
 With --first-difference, the decisions of each combination are compared with
 those of the first one (default eviction: lru; no bounds). Exit code: 0 if all
@@ -151,8 +151,7 @@ async function compare(files: readonly string[], given: CompareOptions, command:
   const progress = new Progress();
   try {
     const control = { progress: progress.follow, note: progress.note, signal: interruption };
-    if (options.target !== "cache")
-      await served(files, { ...withoutDefaultBlocks(options, command), seed: onlySeed(options), ...control });
+    if (options.target !== "cache") await served(files, { ...withoutDefaultBlocks(options, command), ...control });
     else if (options.firstDifference) {
       checkTarget(firstRunOf(options), []);
       refuseUnlimited(options);
@@ -197,7 +196,7 @@ async function served(files: readonly string[], options: ServedOptions): Promise
     );
 }
 
-type ServedOptions = Omit<CompareOptions, "blocks" | "seed"> & ServedComparisonOptions;
+type ServedOptions = Omit<CompareOptions, "blocks"> & ServedComparisonOptions;
 
 /** Removes the default of --blocks: the default of a timed run is the memory of its device. */
 function withoutDefaultBlocks(options: CompareOptions, command: Command) {
@@ -217,10 +216,9 @@ function firstRunOf({ replicas, router, rate, ...single }: Omit<ServedOptions, "
 }
 
 /** @throws InputError if there are several seeds, which make a band of hit ratios */
-function onlySeed({ seed, target }: Pick<CompareOptions, "seed" | "target">): number {
+function onlySeed({ seed }: Pick<CompareOptions, "seed">): number {
   if (seed.length === 1) return seed[0];
-  const why = target === "cache" ? "with --first-difference" : `with --target ${target}`;
-  throw new InputError(`--seed has ${seed.length} values, expected one ${why}`);
+  throw new InputError(`--seed has ${seed.length} values, expected one with --first-difference`);
 }
 
 function refuseUnlimited({ blocks }: CompareOptions): void {

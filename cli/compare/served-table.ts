@@ -1,5 +1,8 @@
 import { counted, grouped } from "../../core/counted.ts";
+import { rangeOf } from "../../lab/compare/band-document.ts";
 import type { Row, ServedComparison } from "../../lab/compare/compare-served.ts";
+import type { Range } from "../../lab/compare/comparison.ts";
+import { groupsBy } from "../../lab/compare/served-bands.ts";
 import { approximate, duration, percent, ratio } from "../../lab/output/numbers.ts";
 import type { RunReport } from "../../lab/output/report.ts";
 import { backendOf, deviceText } from "../../lab/run/target.ts";
@@ -11,14 +14,16 @@ import { mergedRows } from "./merged-rows.ts";
  * Two tables with a row for each timed run: the differing options with hit ratio, latency and throughput, and with the load that
  * was served. The best of each column is marked, among the rows that serve all requests.
  */
-export function servedTable(input: ServedComparison["input"], rows: readonly Row[]): string {
-  const names = columns.filter(({ of, always }) => always?.(rows) ?? differs(rows, of));
+export function servedTable(input: ServedComparison["input"], runs: readonly Row[]): string {
+  const names = columns.filter(({ of, always }) => always?.(runs) ?? differs(runs, of));
+  const rows = groupsBy(runs.map(({ band }) => band)).map((members) => members.map((member) => runs[member]));
   return [
-    wrapped(heading(input, rows[0].report), 0),
+    wrapped(heading(input, runs[0].report), 0),
     metricTable(rows, names, performance),
     wrapped(performanceNote, 0),
     metricTable(rows, names, served),
     wrapped(servedNote, 0),
+    ...(rows.some(({ length }) => length > 1) ? [wrapped(bandNote, 0)] : []),
     ...equalRows(rows, names),
     ...notes(rows).map((note) => colors.yellow(wrapped(note, 0))),
   ].join("\n\n");
@@ -34,23 +39,34 @@ function heading(input: ServedComparison["input"], { simulation, engine, trace, 
   );
 }
 
-function metricTable(rows: readonly Row[], names: readonly NameColumn[], all: readonly MetricColumn[]): string {
-  const shown = all.filter(({ of }) => rows.some(({ report }) => of(report) !== undefined));
+/** Runs that differ only in the seed, shown as one row. */
+type SeedRuns = readonly Row[];
+
+function metricTable(rows: readonly SeedRuns[], names: readonly NameColumn[], all: readonly MetricColumn[]): string {
+  const shown = all.filter(({ of }) => rows.some((runs) => rangeIn(runs, of) !== undefined));
   const header = [...names.map(({ header }) => header), ...shown.map(({ header }) => `${header} `)];
-  const complete = rows.filter(({ report }) => servesAll(report));
+  const complete = rows.filter(servesAll);
+  // Of rows with several seeds, every one that overlaps with the best is marked.
   const best = shown.map(({ of, better }) => {
-    const values = complete.flatMap(({ report }) => of(report) ?? []);
-    return better === undefined ? undefined : better === "more" ? Math.max(...values) : Math.min(...values);
+    const ranges = complete.flatMap((runs) => rangeIn(runs, of) ?? []);
+    if (better === undefined) return undefined;
+    return better === "more" ? Math.max(...ranges.map(({ low }) => low)) : Math.min(...ranges.map(({ high }) => high));
   });
-  const cells = ({ report }: Row) =>
-    shown.map(({ of, text }, i) => {
-      const value = of(report);
-      if (value === undefined) return "– ";
+  const cells = (runs: SeedRuns) =>
+    shown.map(({ of, text, better }, i) => {
+      const range = rangeIn(runs, of);
+      if (range === undefined) return "– ";
+      const [{ report }] = runs;
+      const { low, high } = range;
+      const texts = new Set(
+        low === high ? runs.map((run) => text(low, run.report)) : [text(low, report), text(high, report)],
+      );
+      const cell = [...texts].join("–");
       const mark = best[i];
-      const isBest = mark !== undefined && servesAll(report) && text(value, report) === text(mark, report);
-      return rows.length > 1 && isBest
-        ? colors.bold(colors.green(`${text(value, report)}*`))
-        : `${text(value, report)} `;
+      if (mark === undefined || !servesAll(runs) || rows.length === 1) return `${cell} `;
+      const own = better === "more" ? high : low;
+      const isBest = text(own, report) === text(mark, report) || (better === "more" ? own > mark : own < mark);
+      return isBest ? colors.bold(colors.green(`${cell}*`)) : `${cell} `;
     });
   const { rows: body } = mergedRows(rows.map((row) => ({ ...named(row, names), cells: cells(row) })));
   return aligned(
@@ -59,20 +75,26 @@ function metricTable(rows: readonly Row[], names: readonly NameColumn[], all: re
   );
 }
 
+/** The least and largest value of the runs; undefined if none has one. */
+function rangeIn(runs: SeedRuns, of: MetricColumn["of"]): Range | undefined {
+  const values = runs.flatMap(({ report }) => of(report) ?? []);
+  return values.length === 0 ? undefined : rangeOf(values);
+}
+
 /** The names of a row, and what is equal for rows with the same results. */
-const named = (row: Row, names: readonly NameColumn[]) => ({
-  names: names.map(({ of }) => of(row)),
-  key: JSON.stringify([...performance, ...served].map(({ of }) => of(row.report))),
+const named = (runs: SeedRuns, names: readonly NameColumn[]) => ({
+  names: names.map(({ of }) => of(runs[0])),
+  key: JSON.stringify(runs.map(({ report }) => [...performance, ...served].map(({ of }) => of(report)))),
 });
 
 /** The rows that the tables show as one. */
-function equalRows(rows: readonly Row[], names: readonly NameColumn[]): string[] {
+function equalRows(rows: readonly SeedRuns[], names: readonly NameColumn[]): string[] {
   const { equal } = mergedRows(rows.map((row) => ({ ...named(row, names), cells: [] })));
   return equal.length === 0 ? [] : [equal.map((text) => wrapped(text, 2)).join("\n")];
 }
 
 /** Latencies are those of the requests that were served: a row that refuses some is not comparable with one that serves all. */
-const servesAll = ({ cache }: RunReport) => cache.refusedRequests === 0;
+const servesAll = (runs: SeedRuns) => runs.every(({ report: { cache } }) => cache.refusedRequests === 0);
 
 const performanceNote =
   "hit ratio: cached prefix tokens ÷ prompt tokens. TTFT: arrival to first token; TPOT: per token after it; " +
@@ -83,13 +105,17 @@ const servedNote =
   "drain: last arrival to last token; goodput: served requests, within the SLO if one is given, per second of the whole run; " +
   "limit: why requests wait most of the time.";
 
+const bandNote =
+  "A–B: the least and the largest value of the seeds. * then marks every row that has a value as good as the worst of the best row.";
+
 /** Warnings about the rows: refused requests, no steady state, predicted step times, no evictions. */
-function notes(rows: readonly Row[]): string[] {
-  const refused = rows.filter(({ report }) => !servesAll(report)).length;
-  const unsteady = rows.flatMap(({ report }) => unsteadiness(report.load!) ?? []);
+function notes(rows: readonly SeedRuns[]): string[] {
+  const runs = rows.flat();
+  const refused = rows.filter((row) => !servesAll(row)).length;
+  const unsteady = rows.flatMap((row) => row.flatMap(({ report }) => unsteadiness(report.load!) ?? []).slice(0, 1));
   // Without hits the index may be `none`.
-  const everythingFits = rows.every(({ report: { cache } }) => cache.evictedBlocks === 0 && cache.hitBlocks > 0);
-  const predicted = new Set(rows.flatMap(({ report: { simulation } }) => simulation?.costNote ?? []));
+  const everythingFits = runs.every(({ report: { cache } }) => cache.evictedBlocks === 0 && cache.hitBlocks > 0);
+  const predicted = new Set(runs.flatMap(({ report: { simulation } }) => simulation?.costNote ?? []));
   return [
     ...(refused === 0
       ? []

@@ -74,12 +74,20 @@ export function addSizeLoadOptions(command: Command): Command {
     .option("--max-output <N>", "raise each request's max output tokens to at least N", wholeNumber("--max-output", 1));
 }
 
+/** @throws InputError naming the commands that accept a list */
+function tensorParallel(text: string): number {
+  if (!text.includes(",")) return wholeNumber("--tp", 1, 1024)(text);
+  throw new InputError(
+    `--tp is "${text}", expected one number; kvlab size and a vary of kvlab sweep (tp: [1, 2, 4]) compare several`,
+  );
+}
+
 function addCommonOptions(command: Command): Command {
   return command
     .optionsGroup("Simulator (--target sim):")
     .option("--model <NAME>", "model, or its config.json (default: llama-3.1-8b); real engine: see below")
     .option("--gpu <NAME>", "GPU (default: h200)")
-    .option("--tp <N>", "tensor-parallel GPUs per replica (default: 1)", wholeNumber("--tp", 1, 1024))
+    .option("--tp <N>", "tensor-parallel GPUs per replica (default: 1)", tensorParallel)
     .option("--dp <N>", "data-parallel replicas of one vLLM server (default: 1)", wholeNumber("--dp", 1, 1024))
     .option("--ep", "divide whole experts among the GPUs of --tp and --dp")
     .addOption(

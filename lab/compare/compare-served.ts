@@ -22,8 +22,10 @@ import { capacityFrom, simulatedFrom } from "../run/simulation.ts";
 import type { SimulationLists, SimulationOptions } from "../run/simulation-options.ts";
 import { isEngine } from "../run/target.ts";
 import { TraceStream, type TraceTotals } from "../trace-stream.ts";
+import { withSeeds } from "./bands.ts";
 import { combinations, type PartLists, referenceParts, SharedBlocks, sizesIn } from "./combinations.ts";
 import type { Configuration } from "./comparison.ts";
+import { groupsBy, type ServedBand, servedBands } from "./served-bands.ts";
 
 /** Every combination of the lists is one timed run. */
 export interface ServedComparisonOptions
@@ -38,8 +40,8 @@ export interface ServedComparisonOptions
   readonly blockSize?: number;
   /** Leading requests that are in no metric. */
   readonly warmup?: number;
-  /** Random seed of the policies. */
-  readonly seed?: number;
+  /** Random seed of the policies; several, of simulations only, are shown as one band. */
+  readonly seed?: number | readonly number[];
   /** Checks every invariant after every step. */
   readonly audit?: boolean;
   /** Keeps the event log of saved runs. */
@@ -52,6 +54,8 @@ export interface ServedComparisonOptions
 export interface Row {
   readonly configuration: Configuration;
   readonly report: RunReport;
+  /** Equal for runs that differ only in the seed. */
+  readonly band: string;
 }
 
 /** The result of `compareServed`. */
@@ -61,6 +65,8 @@ export interface ServedComparison {
     readonly schema: "compare/1";
     readonly interrupted?: { readonly runsDone: number; readonly of: number };
     readonly runs: readonly RunReport[];
+    /** Runs that differ only in the seed, if there are any. */
+    readonly bands?: readonly ServedBand[];
   };
   readonly input: Pick<Input, "name" | "files" | "format">;
   readonly rows: readonly Row[];
@@ -70,8 +76,8 @@ const onlinePolicies = evictionRegistry.all
   .filter(({ unlimited, offline, likeLru, onlyByName }) => !unlimited && !offline && !likeLru && !onlyByName)
   .map(({ name }) => name);
 
-/** The run of one row of the table. */
 interface Planned {
+  readonly band: string;
   readonly configuration: Configuration;
   readonly load: SimulationOptions;
   readonly config: RunConfig;
@@ -87,9 +93,12 @@ interface Planned {
 export async function compareServed(source: TraceChoice, options: ServedComparisonOptions): Promise<ServedComparison> {
   if (options.blocks !== undefined && options.capacity !== undefined)
     throw new InputError("--blocks and --capacity exclude each other: both set the size of the cache");
-  const { preset, eviction, out, warmup = 0, target = "sim" } = options;
+  const { preset, eviction, out, warmup = 0, target = "sim", seed = 1 } = options;
   const named = preset || eviction ? options : { ...options, eviction: onlinePolicies };
-  const configurations = await combinations(named);
+  const seeds = typeof seed === "number" ? [seed] : seed;
+  if (seeds.length > 1 && isEngine(target))
+    throw new InputError(`--seed has ${seeds.length} values, expected one with --target ${target}`);
+  const configurations = withSeeds(await combinations(named), seeds);
   const loads = loadsOf(options);
   if (out !== undefined) await checkRunsFolder(out);
   const read = await streamed(source, options);
@@ -105,7 +114,9 @@ export async function compareServed(source: TraceChoice, options: ServedComparis
     const rows = await runAll(input, options, planned, counting(options, doing, totals.requests * planned.length));
     if (rows.length === 0) throw new Interrupted();
     const left = rows.length < planned.length ? { interrupted: { runsDone: rows.length, of: planned.length } } : {};
-    const report = { schema: "compare/1" as const, ...left, runs: rows.map(({ report }) => report) };
+    const runs = rows.map(({ report }) => report);
+    const bands = servedBands(runs, groupsBy(rows.map(({ band }) => band)));
+    const report = { schema: "compare/1" as const, ...left, runs, ...(bands.length > 0 && { bands }) };
     return { report, input: stream.label, rows };
   } finally {
     shared.close();
@@ -151,8 +162,8 @@ async function plan(
     const { parts, blocksOf: preset } = configuration;
     const blockTokens = blockTokensFor(totals, options.blockSize, preset);
     const blocks = await shared.of(parts, blockTokens);
-    for (const given of options.blocks ?? [undefined])
-      for (const { load, simulated, engine } of targets) {
+    for (const [size, given] of (options.blocks ?? [undefined]).entries())
+      for (const [number, { load, simulated, engine }] of targets.entries()) {
         const schedulerOptions = {
           ...schedulerOptionsOn(parts, deviceOf(simulated, engine)),
           ...options.schedulerOption,
@@ -164,15 +175,15 @@ async function plan(
                 (await capacityFrom(load, simulated, { ...parts, schedulerOptions, blockTokens })) ?? "unlimited",
                 0,
               );
-        const size = given === undefined ? await defaultSize() : sizeOf(given, blockTokens);
+        const capacity = given === undefined ? await defaultSize() : sizeOf(given, blockTokens);
         const config: RunConfig = {
           ...parts,
           blockTokens,
-          blocks: parts.eviction.unlimited ? undefined : size,
+          blocks: parts.eviction.unlimited ? undefined : capacity,
           schedulerOptions,
           simulated,
           engine,
-          seed: options.seed ?? 1,
+          seed: configuration.seed ?? 1,
           warmup: options.warmup ?? 0,
           audit: options.audit ?? false,
           events: options.events ?? false,
@@ -183,7 +194,9 @@ async function plan(
           const blockCount = checkServable(trace, columns, config, engine);
           engine.backend.memory.checkFits({ config: engine.loaded.config, bits: engine.bits, blockCount, blockTokens });
         }
-        planned.push({ configuration, load, config, blocks });
+        // All seeds of a configuration have the same parts.
+        const first = configurations.findIndex((one) => one.parts === parts);
+        planned.push({ configuration, load, config, blocks, band: `${first} ${size} ${number}` });
       }
   }
   return planned;
@@ -198,7 +211,7 @@ async function runAll(
 ): Promise<Row[]> {
   const { out, events = false, signal } = options;
   const rows: Row[] = [];
-  for (const { configuration, load, config, blocks } of planned) {
+  for (const { configuration, load, config, blocks, band } of planned) {
     const temporary = out === undefined ? undefined : new TemporaryFiles(out);
     try {
       const tables = temporary && !config.engine ? tablesIn(temporary, config) : undefined;
@@ -211,7 +224,7 @@ async function runAll(
         const command = commandOf(report, { ...load, ...readingOf(options), events }, configuration.ruleTexts);
         await saveRun(directory, run, report, command, signal, tables);
       }
-      rows.push({ configuration, report });
+      rows.push({ configuration, report, band });
     } catch (error) {
       if (error instanceof Interrupted) return rows;
       throw error;

@@ -301,12 +301,25 @@ describe("compare", () => {
     expect(stdout).toMatch(/^ {2}random +0\.\d{4}–0\.\d{4}$/m);
     expect(stdout).toMatch(/^ {2}random +−\d+\.\d to −\d+\.\d %$/m);
     expect(stdout).toContain("low–high: the lowest and the highest hit ratio over the orders");
-    const seeds = ["--first-difference", "--target sim"].map((option) =>
+    const seeds = ["--first-difference", "--target cpu"].map((option) =>
       kvlab(folder, [...args, ...option.split(" ")]),
     );
-    const [decisions, simulated] = await Promise.all(seeds);
+    const [decisions, served] = await Promise.all(seeds);
     expect(decisions.stderr).toBe("kvlab: --seed has 2 values, expected one with --first-difference\n");
-    expect(simulated.stderr).toBe("kvlab: --seed has 2 values, expected one with --target sim\n");
+    expect(served.stderr).toBe("kvlab: --seed has 2 values, expected one with --target cpu\n");
+  });
+
+  test("simulations that differ only in the seed make one row, with the least and the largest value of each metric", async () => {
+    const { folder } = smallTrace();
+    const args = ["compare", "--limit", "300", "--eviction", "lru,random", "--blocks", "10%", "--target", "sim"];
+    const seeds = ["--rate", "8", "--seed", "1,2,3"];
+    const { stdout, code } = await kvlab(folder, [...args, ...seeds]);
+    expect(code).toBe(0);
+    expect(stdout.match(/^ {2}lru +0\.\d{4}\* +[\d.]+ m?s\*/gm)).toHaveLength(1);
+    expect(stdout.match(/^ {2}random +0\.\d{4}–0\.\d{4} /gm)).toHaveLength(1);
+    expect(stdout).toContain("A–B: the least and the largest value of the seeds");
+    const one = await kvlab(folder, [...args, "--rate", "8", "--seed", "2"]);
+    expect(one.stdout).not.toContain("–B");
   });
 
   test("--json has the differences from lru and from the best policy, with their intervals", async () => {

@@ -49,6 +49,10 @@ describe("invalid options of a simulation are refused in one line, and no file i
       /^--tp is 7, which does not divide the heads of llama-3\.1-8b \(32 heads, 8 KV heads\); expected 1, 2, 4/,
     ],
     ["--gpu h100,h200", '--gpu is "h100,h200", expected one name'],
+    [
+      "--tp 1,2",
+      '--tp is "1,2", expected one number; kvlab size and a vary of kvlab sweep (tp: [1, 2, 4]) compare several',
+    ],
     ["--tp 0", '--tp is "0", expected a whole number from 1 to 1024'],
     ["--ep", "--ep: llama-3.1-8b has no experts"],
     ["--model qwen3-30b-a3b --ep", "--ep has no effect on one GPU; give --tp or --dp"],
