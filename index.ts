@@ -31,6 +31,7 @@ export type { CompareOptions, ReplayComparison } from "./lab/compare/compare.ts"
 export type { Row, ServedComparison, ServedComparisonOptions } from "./lab/compare/compare-served.ts";
 export type { Band, BandAxis, Comparison, Range } from "./lab/compare/comparison.ts";
 export type { DifferenceOptions, FirstDifferences } from "./lab/compare/first-difference.ts";
+export type { ServedBand } from "./lab/compare/served-bands.ts";
 export type { Case, Conformance, ConformanceDocument, RanCase, Verdict } from "./lab/conformance/conformance.ts";
 export { type Control, Interrupted, type Progress } from "./lab/control.ts";
 export type { Curve, CurveBand, CurveDocument, CurvePoint, SampleReport } from "./lab/curve/curve-document.ts";
