@@ -22,7 +22,8 @@ Examples:
   kvlab serve --preset sglang --record served.jsonl --live
   kvlab serve --model ./llama --host 0.0.0.0 --api-key "$KEY"
 
-  curl http://127.0.0.1:8000/v1/completions -H 'content-type: application/json' \\
+  curl http://127.0.0.1:8000/v1/completions \\
+    -H 'content-type: application/json' \\
     -d '{"prompt": "Once upon a time", "max_tokens": 16}'
 
 The server is reachable from this machine only, unless --host says otherwise.
