@@ -17,7 +17,7 @@ export async function buildPages(folder: string, names: readonly string[]): Prom
     ...shared,
     root: folder,
     configFile: false,
-    logLevel: "warn",
+    logLevel: "error",
     plugins: [focusable, observable({ template: fileURLToPath(new URL("template.html", import.meta.url)) })],
     build: {
       outDir: out,
