@@ -1,5 +1,5 @@
 // Benchmark of the dashboard's server and page: `npm run bench -- dashboard`. A run of 10,000 requests with its event log,
-// copied 200 times.
+// copied 200 times; and a list of 10,000 runs.
 
 import { spawnSync } from "node:child_process";
 import { copyFileSync, linkSync, mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
@@ -10,10 +10,12 @@ import { asyncBufferFromFile, parquetMetadataAsync } from "hyparquet";
 import { median } from "../core/serving/distribution.ts";
 import { comparisonReport } from "../lab/dashboard/comparison-report.ts";
 import { bundlePage } from "../viz/bundle.ts";
-import { serveDashboard } from "../viz/server/serve.ts";
-import { measurePage } from "./dashboard-page.ts";
+import { type Dashboard, serveDashboard } from "../viz/server/serve.ts";
+import { measureList, measurePage, type PageMeasurement } from "./dashboard-page.ts";
+import { writeReports } from "./run-list.ts";
 
 const runCount = 200;
+const manyCount = 10_000;
 const repeats = 9;
 
 const folder = mkdtempSync(join(tmpdir(), "kvlab-bench-"));
@@ -71,12 +73,11 @@ async function measured(url: string): Promise<void> {
   );
 }
 
-try {
-  makeRuns();
+async function serve(folder: string): Promise<Dashboard> {
   const none = () => Promise.reject(new Error("this benchmark starts no runs"));
-  const dashboard = await serveDashboard({
+  return await serveDashboard({
     page: await bundlePage(),
-    folder: runs,
+    folder,
     port: 0,
     program: [],
     sources: none,
@@ -84,6 +85,18 @@ try {
     deleteRun: none,
     report: comparisonReport,
   });
+}
+
+function print(measurements: readonly PageMeasurement[]): void {
+  for (const { name, value, unit, atMost } of measurements) {
+    const verdict = atMost === undefined ? "" : value <= atMost ? `at most ${atMost}` : `MORE THAN ${atMost}`;
+    console.log(`${name.padEnd(44)}${value.toFixed(1).padStart(8)} ${unit.padEnd(5)}${verdict}`);
+  }
+}
+
+try {
+  makeRuns();
+  const dashboard = await serve(runs);
   const { num_rows } = await parquetMetadataAsync(await asyncBufferFromFile(join(runs, "run-0/events.parquet")));
   console.log(`${runCount} runs of 10,000 requests and ${num_rows} events each`);
   for (const path of [
@@ -104,11 +117,15 @@ try {
   for (let i = 0; i < runCount; i++) await (await fetch(`${dashboard.url}api/runs/run-${i}/requests`)).arrayBuffer();
   console.log(`${(process.memoryUsage().rss / 2 ** 20).toFixed(0)} MiB after the requests of all ${runCount} runs`);
   console.log("\nThe page, in chromium at 1280 × 1400");
-  for (const { name, value, unit, atMost } of await measurePage(dashboard.url, "run-7")) {
-    const verdict = atMost === undefined ? "" : value <= atMost ? `at most ${atMost}` : `MORE THAN ${atMost}`;
-    console.log(`${name.padEnd(44)}${value.toFixed(1).padStart(8)} ${unit.padEnd(5)}${verdict}`);
-  }
+  print(await measurePage(dashboard.url, "run-7", "run-8"));
   await dashboard.close();
+  const many = join(folder, "many");
+  writeReports(many, join(runs, "run-0/run.json"), manyCount);
+  const ofMany = await serve(many);
+  console.log(`\n${manyCount} runs`);
+  await measured(`${ofMany.url}api/runs`);
+  print(await measureList(ofMany.url, `${manyCount} runs`));
+  await ofMany.close();
 } finally {
   rmSync(folder, { recursive: true });
 }

@@ -93,7 +93,7 @@ async function pointAtPrefix(page: Page): Promise<void> {
   await page.mouse.move(x + width * 0.46, y + 60);
 }
 
-const goToDivergence = (page: Page) => page.getByRole("button", { name: "Go to the divergence" }).click();
+const goToDivergence = (page: Page) => page.getByRole("button", { name: "Go to the first divergence" }).click();
 
 async function scrollToPrefixes(page: Page): Promise<void> {
   await page.getByRole("heading", { name: "Prefixes by hit tokens" }).scrollIntoViewIfNeeded();

@@ -48,13 +48,23 @@ export async function visit(url: string, options: BrowserContextOptions = {}): P
   return page;
 }
 
-/** Serious and critical accessibility violations by axe: the rule, and the elements that break it. */
-export async function violations(page: Page): Promise<string[]> {
+interface Violation {
+  readonly id: string;
+  readonly impact: string;
+  readonly nodes: readonly { readonly target: readonly string[] }[];
+}
+
+/** Accessibility violations by axe of any impact: the rule, and the elements that break it. */
+export const findings = (page: Page): Promise<string[]> => axeTexts(page, () => true);
+
+/** Those that are serious or critical. */
+export const violations = (page: Page): Promise<string[]> =>
+  axeTexts(page, ({ impact }) => impact === "serious" || impact === "critical");
+
+async function axeTexts(page: Page, isReported: (violation: Violation) => boolean): Promise<string[]> {
   await page.evaluate(axe.source);
-  const result = await page.evaluate<{ violations: { id: string; impact: string; nodes: { target: string[] }[] }[] }>(
-    "axe.run({ resultTypes: ['violations'] })",
-  );
+  const result = await page.evaluate<{ violations: Violation[] }>("axe.run({ resultTypes: ['violations'] })");
   return result.violations
-    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .filter(isReported)
     .map(({ id, nodes }) => `${id}: ${nodes.map(({ target }) => target.join(" ")).join(", ")}`);
 }

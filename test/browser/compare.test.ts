@@ -127,7 +127,7 @@ describe.runIf(hasBrowser)("a comparison in a browser", () => {
           "Different numbers of requests: 20, 400.",
         ]);
       await page.goto(linkTo("timed", "faster"));
-      await expect.poll(() => warnings(page)).toContain("Different arrivals: 8 requests/s, as in the trace.");
+      await expect.poll(() => warnings(page)).toContain("Different arrivals: 8 req/s, as in the trace.");
       await page.goto(linkTo("timed", "cached"));
       await expect.poll(() => warnings(page)).toContain("Different kinds of target: with a clock, without a clock.");
     });

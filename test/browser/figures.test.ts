@@ -135,9 +135,7 @@ describe.runIf(hasBrowser)("figures of several runs in a browser", () => {
     expect(readFileSync((await download.path())!, "utf8")).toContain(">evicted</text>");
     for (const { policy, simulation, cache } of timed) {
       const evicted = percent(cache.missTokens["evicted"] / cache.lookupTokens);
-      expect(label).toMatch(
-        new RegExp(`${policy.preset}.* ${simulation!.requestsPerS} requests/s[^;]*evicted ${evicted}`),
-      );
+      expect(label).toMatch(new RegExp(`${policy.preset}.* ${simulation!.requestsPerS} req/s[^;]*evicted ${evicted}`));
     }
   });
 

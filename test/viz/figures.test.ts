@@ -83,8 +83,8 @@ describe("the choice of a figure", () => {
     const chosen = chosenFigure(rows, { ...none, facets: "requestsPerS" })!;
     const panels = panelsOf(rows, chosen).map(({ title, rows: own }) => [title, own.length]);
     expect(panels).toEqual([
-      ["2 requests/s", 2],
-      ["10 requests/s", 1],
+      ["2 req/s", 2],
+      ["10 req/s", 1],
     ]);
   });
 

@@ -1,6 +1,6 @@
 import type { BlockMap } from "../../api.ts";
 import { announce } from "../controls/dom.ts";
-import { integer } from "../data/format.ts";
+import { blockStatesNote, integer } from "../data/format.ts";
 import {
   type AgeText,
   ageColourIndex,
@@ -86,7 +86,9 @@ export class BlockMapFigure {
       "aria-label",
       `${this.#title}: ${integer(cells * blocksPerCell)}${perCell}. Arrow keys read the cells.`,
     );
-    this.#figure.card.note(blocksPerCell > 1 ? `A cell is ${blocksPerCell} adjacent blocks.` : "");
+    this.#figure.card.note(
+      blocksPerCell > 1 ? `A cell is ${blocksPerCell} adjacent blocks. ${blockStatesNote}` : blockStatesNote,
+    );
     this.#figure.redraw();
   }
 

@@ -92,7 +92,7 @@ export function latencyFigure({ params, signal }: ViewContext): ComparisonFigure
 export const throughputFigure = (signal: AbortSignal): ComparisonFigure =>
   barsFigure(
     "Throughput",
-    "requests per second",
+    "throughput, req/s",
     ({ requestsPerS }) => requestsPerS,
     signal,
     (value) => value.toFixed(2),

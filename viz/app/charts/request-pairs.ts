@@ -28,7 +28,7 @@ export function requestPairsFigure({ params, signal }: ViewContext): ComparisonF
   let shown: { readonly pairs: PairData; readonly pair: Pair } | undefined;
   let requestedKey = "";
   const tableHost = h("div");
-  const divergenceLink = h("a", { class: "button" }, "Find the divergence");
+  const divergenceLink = h("a", { class: "button" }, "Find the first divergence");
   const draw = () => shown && body.clientWidth > 0 && scatter(body, body.clientWidth, shown.pairs, shown.pair);
   const load = async (pair: Pair) => {
     const { a, b, metric } = pair;

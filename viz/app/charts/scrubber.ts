@@ -53,7 +53,7 @@ export class Scrubber {
     this.element = element;
     this.#body = body;
     this.#svg = select(body).append("svg").attr("role", "img");
-    const range = { "aria-label": "Event", "aria-valuemin": 0, "aria-valuemax": this.#events };
+    const range = { "aria-label": "Playhead: event", "aria-valuemin": 0, "aria-valuemax": this.#events };
     this.slider = h("div", { class: "slider", role: "slider", tabindex: 0, ...range }, this.#handle);
     body.append(this.slider);
     this.#drag(go);

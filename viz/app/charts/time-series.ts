@@ -5,7 +5,7 @@ import { type Selection, select } from "d3-selection";
 import { area, line } from "d3-shape";
 import type { SeriesData } from "../../api.ts";
 import { announce, h } from "../controls/dom.ts";
-import { approximate, integer, milliseconds, percent, roundPercent, tickMs } from "../data/format.ts";
+import { approximate, blockStatesNote, integer, milliseconds, percent, roundPercent, tickMs } from "../data/format.ts";
 import { pushRoute } from "../route.ts";
 import type { ViewContext } from "../view.ts";
 import { legendName } from "./block-colours.ts";
@@ -137,9 +137,9 @@ function movedRange(key: string, range: Range): Range | undefined {
   return key === "Escape" ? undefined : range;
 }
 
-function noteOf({ startNs, endNs }: SeriesData): string {
+function noteOf({ startNs, endNs, columns }: SeriesData): string {
   const ms = (endNs[0] - startNs[0]) / 1e6;
-  return `Means of ${integer(startNs.length)} intervals of ${ms >= 1000 ? `${approximate(ms / 1000)} s` : `${approximate(ms)} ms`}. Arrow keys move the range, with Shift they read values; + and − zoom, Escape shows the whole run.`;
+  return `Means of ${integer(startNs.length)} intervals of ${ms >= 1000 ? `${approximate(ms / 1000)} s` : `${approximate(ms)} ms`}. Arrow keys move the range, with Shift they read values; + and − zoom, Escape shows the whole run.${columns["heldBlocks"] ? ` ${blockStatesNote}` : ""}`;
 }
 
 function panelsOf(data: SeriesData): Panel[] {
@@ -156,7 +156,7 @@ function panelsOf(data: SeriesData): Panel[] {
   });
   const rate = (value: number) => (value >= 100 ? integer(value) : value.toFixed(2));
   const panels: Panel[] = [];
-  if (has("arrivals")) panels.push(single("arrivals, requests/s", "arrivals", "var(--c7)", perS("arrivals"), rate));
+  if (has("arrivals")) panels.push(single("arrivals, req/s", "arrivals", "var(--c7)", perS("arrivals"), rate));
   if (has("waiting")) panels.push(single("waiting, requests", "waiting", "var(--c1)", columns["waiting"], rate));
   if (has("running")) panels.push(single("running, requests", "running", "var(--c0)", columns["running"], rate));
   if (has("lookupTokens")) {
@@ -169,7 +169,7 @@ function panelsOf(data: SeriesData): Panel[] {
   panels.push(...latencyPanels(data));
   if (has("busy")) panels.push(single("busy, replicas", "busy", "var(--c5)", columns["busy"], rate));
   if (columns["refused"]?.some((count) => count > 0))
-    panels.push(single("refused, requests/s", "refused", "var(--c4)", perS("refused"), rate));
+    panels.push(single("refused, req/s", "refused", "var(--c4)", perS("refused"), rate));
   if (has("heldBlocks"))
     panels.push({
       title: "blocks: cached, referenced · private · cached, idle · free",

@@ -59,7 +59,7 @@ class Item {
   show(row: LiveRow | BrokenRun): void {
     if (isBroken(row)) {
       this.#state.replaceChildren();
-      this.#metrics.replaceChildren(h("span", { class: "badge bad" }, `unreadable: ${row.problem}`));
+      this.#metrics.replaceChildren(h("span", { class: "badge bad" }, `incomplete: ${row.problem}`));
       return;
     }
     const { state, trace, requests, now } = row;

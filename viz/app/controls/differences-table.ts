@@ -38,7 +38,7 @@ export function differencesTable(first: Comparison, { params }: ViewContext, met
     },
     {
       name: "rate",
-      label: "Requests/s",
+      label: "Throughput, req/s",
       moreIsBetter: true,
       of: ({ requestsPerS }) => requestsPerS,
       text: (rate) => rate.toFixed(2),
@@ -61,7 +61,7 @@ export function differencesTable(first: Comparison, { params }: ViewContext, met
     },
     {
       name: "latency",
-      label: "End-to-end p50",
+      label: "End-to-end latency p50",
       moreIsBetter: false,
       of: ({ latencyMsP50 }) => latencyMsP50,
       text: milliseconds,

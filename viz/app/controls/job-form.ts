@@ -123,7 +123,7 @@ export function jobForm(choices: Choices, { params, signal }: ViewContext): HTML
     ...elementsOf("presets", "evictions", "indexes", "allocators", "schedulers", "routers"),
     h("div", { class: "bar" }, ...elementsOf("blocks", "limit", "warmup", "seed")),
     ...elementsOf("events"),
-    h("h3", {}, "Command"),
+    h("h2", {}, "Command"),
     h("pre", { class: "command", "aria-label": "Command line" }, command),
     h("div", { class: "actions" }, startButton, started),
     problem,
@@ -172,7 +172,7 @@ function fieldsOf(choices: Choices): Field[] {
       choices: withDefault(choices.hardware, defaults.gpu),
     },
     {
-      ...{ name: "rates", label: "Requests/s", kind: "numbers", targets: ["sim", "engine"] },
+      ...{ name: "rates", label: "Offered rate, req/s", kind: "numbers", targets: ["sim", "engine"] },
       hint: () => "one or more; empty: as in the trace",
     },
     {

@@ -33,9 +33,9 @@ export function serviceTable(): ComparisonFigure {
           ...{ name: "run", label: "Run", value: ({ id }: RunRow) => nameOf(comparison, id) },
           show: ({ id }) => h("a", { href: linkTo("run", { id }) }, nameOf(comparison, id)),
         },
-        ...number("rate", "Requests/s", ({ requestsPerS }) => requestsPerS, perSecond),
+        ...number("rate", "Throughput, req/s", ({ requestsPerS }) => requestsPerS, perSecond),
         ...number("output", "Output tokens/s", ({ outputTokensPerS }) => outputTokensPerS, approximate),
-        ...number("goodput", "Goodput, requests/s", ({ goodputRequestsPerS }) => goodputRequestsPerS, perSecond),
+        ...number("goodput", "Goodput, req/s", ({ goodputRequestsPerS }) => goodputRequestsPerS, perSecond),
         ...number("slo", "Meet the SLO", ({ sloAttained }) => sloAttained, percent),
         ...number("busy", "Utilisation", ({ utilisation }) => utilisation, percent),
         ...number(

@@ -20,7 +20,9 @@ export function milliseconds(ms: number): string {
 /** A duration, for axis ticks. */
 export const tickMs = (ms: number): string => (ms >= 1000 ? `${approximate(ms / 1000)} s` : `${approximate(ms)} ms`);
 
-export const perSecond = (value: number): string => `${format(value >= 100 ? ",.0f" : ",.2f")(value)}/s`;
+const rate = (value: number): string => format(value >= 100 ? ",.0f" : ",.2f")(value);
+/** A rate of requests. */
+export const perSecond = (value: number): string => `${rate(value)} req/s`;
 
 const dateTime = new Intl.DateTimeFormat(undefined, {
   day: "numeric",
@@ -46,6 +48,10 @@ export const hitRatios: Readonly<Record<string, string>> = {
   anyResidentBlock: "resident blocks, including those past a hole",
 };
 
+/** What the states of a block mean. */
+export const blockStatesNote =
+  "Referenced: in the block table of a running request. Idle: cached and unreferenced. Private: of one running request, not cached. Free: without content.";
+
 /** The latencies, by the names in the report. */
 export const latencies: Readonly<Record<string, string>> = {
   ttftMs: "time to first token",
@@ -54,7 +60,7 @@ export const latencies: Readonly<Record<string, string>> = {
   queueMs: "queueing time",
 };
 
-/** A setting as a text that makes sense alone: "free-order reverse", "4 requests/s", "swap space 4 GiB". */
+/** A setting as a text that makes sense alone: "free-order reverse", "4 req/s", "swap space 4 GiB". */
 export function settingText(name: string, value: Setting): string {
   const known = settingTexts[name];
   if (known) return known(value);
@@ -65,7 +71,7 @@ export function settingText(name: string, value: Setting): string {
 const settingTexts: Readonly<Record<string, (value: Setting) => string>> = {
   model: String,
   gpu: String,
-  requestsPerS: (value) => `${value} requests/s`,
+  requestsPerS: (value) => `${value} req/s`,
   replicas: (value) => (value === 1 ? "1 replica" : `${value} replicas`),
   tensorParallel: (value) => `TP ${value}`,
   dataParallel: (value) => `DP ${value}`,
@@ -77,7 +83,7 @@ const settingTexts: Readonly<Record<string, (value: Setting) => string>> = {
 /** Units that end the names of settings, and how a value is shown in them. */
 const units: readonly (readonly [suffix: string, text: (value: number) => string])[] = [
   ["Bytes", (value) => (value >= 2 ** 30 ? `${approximate(value / 2 ** 30)} GiB` : `${integer(value)} B`)],
-  ["PerS", (value) => perSecond(value)],
+  ["PerS", (value) => `${rate(value)}/s`],
   ["Ms", (value) => milliseconds(value)],
 ];
 

@@ -59,7 +59,7 @@ function showRuns(context: ViewContext): void {
           "span",
           {},
           h("span", { class: "id" }, row.id),
-          h("span", { class: "badge bad" }, `unreadable: ${row.problem}`),
+          h("span", { class: "badge bad" }, `incomplete: ${row.problem}`),
         )
       : runName(row);
   const runName = (row: RunRow) => {
@@ -91,7 +91,7 @@ function showRuns(context: ViewContext): void {
     { ...column("ttft99", "TTFT p99", ({ ttftMsP99 }) => ttftMsP99, milliseconds, true), csvLabel: "TTFT p99, ms" },
     column(
       "rate",
-      "Requests/s",
+      "Throughput, req/s",
       ({ requestsPerS }) => requestsPerS,
       (value) => value.toFixed(2),
       true,
@@ -117,7 +117,7 @@ function showRuns(context: ViewContext): void {
     const rows = shown();
     const [broken, hidden] = [rows.filter(isBroken).length, server.runs.filter(isHidden).length];
     const details = [
-      ...(broken > 0 ? [`${broken} of them unreadable`] : []),
+      ...(broken > 0 ? [`${broken} of them incomplete`] : []),
       ...(hidden > 0 && !showsHidden ? [`${integer(hidden)} hidden`] : []),
     ];
     count.textContent = [`${integer(rows.length)} of ${integer(server.runs.length)} runs`, ...details].join(", ");

@@ -174,7 +174,7 @@ function columnsOf(shown: SizeDetail): Column<Cluster>[] {
     ),
     { name: "met", label: "SLO", value: (row) => (row.met ? "met" : "missed") },
     {
-      ...{ name: "goodput", label: "Goodput", csvLabel: "Goodput, requests/s" },
+      ...{ name: "goodput", label: "Goodput", csvLabel: "Goodput, req/s" },
       value: (row) => row.goodputRequestsPerS,
       show: (row) => perSecond(row.goodputRequestsPerS),
     },

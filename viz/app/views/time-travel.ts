@@ -317,7 +317,7 @@ class TimeTravel {
   #divergenceCard(): HTMLElement {
     const [a, b] = this.#runs;
     const text = h("p", { class: "note", role: "status" }, "Finding the first divergence…");
-    const go = h("button", { type: "button", class: "main", hidden: true }, "Go to the divergence");
+    const go = h("button", { type: "button", class: "main", hidden: true }, "Go to the first divergence");
     const show = (found: DifferenceData) => {
       text.replaceChildren(...divergenceText(found, a, b));
       go.hidden = found.identical;
@@ -331,7 +331,7 @@ class TimeTravel {
     return h(
       "section",
       { class: "card divergence" },
-      h("div", { class: "cardhead" }, h("h2", {}, "Divergence"), go),
+      h("div", { class: "cardhead" }, h("h2", {}, "First divergence"), go),
       text,
     );
   }
