@@ -274,7 +274,7 @@ describe.runIf(hasBrowser)("the dashboard in a browser", () => {
     const tile = (name: string) => page.locator(".tile", { hasText: name }).locator("dd");
     expect(await tile("Hit ratio, tokens").textContent()).toContain(percent(cache.hitRatio["token"]));
     expect(await tile("TTFT").textContent()).toContain(`${latency["ttftMs"].p50.toFixed(1)} ms`);
-    expect(await tile("Throughput").textContent()).toContain(`${throughput.requestsPerS.toFixed(2)}/s`);
+    expect(await tile("Throughput").textContent()).toContain(`${throughput.requestsPerS.toFixed(2)} req/s`);
     expect(await tile("Evicted").textContent()).toContain(cache.evictedBlocks.toLocaleString("en"));
     const misses = page.locator("figure", { hasText: "Hits and miss reasons" }).locator("svg");
     expect(await misses.getAttribute("aria-label")).toContain(`hit ${cache.hitTokens.toLocaleString("en")},`);
