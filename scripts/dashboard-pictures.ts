@@ -1,4 +1,4 @@
-// Makes the screenshots of docs/dashboard.md: `npx tsx scripts/dashboard-pictures.ts` creates the runs and requires chromium.
+// Makes the screenshots of docs/dashboard.md: `npx tsx scripts/dashboard-pictures.ts [NAME…]` creates the runs and requires chromium.
 import { execFileSync, spawn } from "node:child_process";
 import { mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
@@ -19,6 +19,8 @@ const trace = "traces/chat.jsonl";
 const runs = "runs";
 /** Two runs that differ only in the eviction policy. */
 const pair = "pair";
+/** Three systems at several rates, and a cluster. */
+const service = "service";
 
 function makeRuns(): void {
   mkdirSync(join(folder, "traces"));
@@ -33,6 +35,21 @@ function makeRuns(): void {
   const few = ["--limit", "1000", "--blocks", "2000", "--events"];
   for (const eviction of ["lru", "fifo"])
     kvlab("replay", trace, ...few, "--eviction", eviction, "--out", `${pair}/${eviction}`);
+  const offered = [
+    "--target",
+    "sim",
+    "--gpu",
+    "l40s",
+    "--capacity",
+    "4GiB",
+    "--limit",
+    "1500",
+    "--slo",
+    "ttft=1s,tpot=60ms",
+  ];
+  kvlab("compare", trace, ...offered, "--preset", "vllm,sglang,tgi", "--rate", "1,2,3,4,6", "--out", service);
+  const routed = ["--preset", "vllm", "--rate", "8", "--replicas", "3", "--router", "prefix-affinity"];
+  kvlab("replay", trace, ...offered, ...routed, "--out", `${service}/cluster`);
   mkdirSync(join(folder, runs, "copied-in-part"));
 }
 
@@ -73,7 +90,9 @@ async function take(
   if (view.startsWith("travel")) await page.locator(".readout dd").first().waitFor();
   await act?.(page);
   await page.waitForTimeout(1500);
-  await (element ? page.locator(element) : page).screenshot({ path: join(root, "docs/dashboard", `${name}.png`) });
+  await (element ? page.locator(element).first() : page).screenshot({
+    path: join(root, "docs/dashboard", `${name}.png`),
+  });
   await page.close();
 }
 
@@ -127,6 +146,7 @@ makeRuns();
 mkdirSync(join(root, "docs/dashboard"), { recursive: true });
 const { url, stop } = await serve(runs);
 const pairServer = await serve(pair);
+const serviceServer = await serve(service);
 const browser = await chromium.launch({ executablePath: browserPath, args: ["--no-sandbox"] });
 const timedRuns = "compare?runs=vllm,sglang,tgi&base=vllm&a=vllm&b=sglang&pair=ttftMs";
 const pictures: Picture[] = [
@@ -134,24 +154,36 @@ const pictures: Picture[] = [
   { name: "runs", view: "runs?sort=-token", height: 800 },
   { name: "compare-capacity", view: "compare?workload=chat,+4,000+requests,+cache", height: 1420 },
   { name: "compare-time", view: timedRuns, height: 1660 },
-  { name: "run", view: "run?id=vllm", height: 1720 },
+  { name: "run", view: "run?id=vllm", height: 2560 },
   { name: "prefixes", view: "run?id=vllm", height: 1000, act: scrollToPrefixes, element: "[aria-label=Prefixes]" },
   { name: "travel", view: "travel?id=vllm&event=600000", height: 1520, act: pointAtPrefix },
   { name: "travel-dark", view: "travel?id=sglang&event=900000&colour=owner", isDark: true, height: 1520 },
   { name: "travel-narrow", view: "travel?id=vllm&event=600000&colour=hits", width: 390, height: 2250 },
-  { name: "live", view: "runs", height: 1900, act: watchEngine },
+  { name: "live", view: "runs", height: 2400, act: watchEngine },
   { name: "start", view: "start", height: 1030, act: startComparison },
-  { name: "run-dark", view: "run?id=vllm", isDark: true, height: 1280 },
+  { name: "run-dark", view: "run?id=vllm", isDark: true, height: 1600 },
   { name: "run-narrow", view: "run?id=vllm", width: 390, height: 1500 },
 ];
-for (const picture of pictures) await take(browser, url, picture);
-await take(browser, pairServer.url, {
-  name: "travel-pair",
-  view: "travel?id=lru&with=fifo",
-  height: 2080,
-  act: goToDivergence,
-});
+/** The figure with any result by any setting. */
+const manyRuns = "figure:has(figcaption .field:nth-child(4))";
+const cacheRuns = "compare?workload=chat,+4,000+requests,+cache";
+const simRuns = "compare?workload=chat,+1,500+requests,+sim";
+const others: readonly (readonly [url: string, picture: Picture])[] = [
+  [url, { name: "heat-map", view: `${cacheRuns}&figure=heat`, height: 1500, element: manyRuns }],
+  [url, { name: "gain", view: `${cacheRuns}&figure=gain`, height: 1500, element: manyRuns }],
+  [url, { name: "request", view: "request?id=vllm&with=sglang&request=2000", height: 1700 }],
+  [serviceServer.url, { name: "rates", view: `${simRuns}&figure=rates`, height: 1500, element: manyRuns }],
+  [
+    serviceServer.url,
+    { name: "replicas", view: "run?id=cluster", height: 1500, element: "figure:has(.replica-panels)" },
+  ],
+  [pairServer.url, { name: "travel-pair", view: "travel?id=lru&with=fifo", height: 2080, act: goToDivergence }],
+];
+const chosen = process.argv.slice(2);
+for (const [at, picture] of [...pictures.map((each) => [url, each] as const), ...others])
+  if (chosen.length === 0 || chosen.includes(picture.name)) await take(browser, at, picture);
 await browser.close();
 stop();
 pairServer.stop();
+serviceServer.stop();
 rmSync(folder, { recursive: true });
