@@ -39,8 +39,7 @@ export class BlocksByContent {
     if (distinct <= this.#length) return;
     const { pages } = this;
     const [first] = pages;
-    if (first.length < pageLength && first !== evictedPage)
-      pages[0] = grownForKeys(first, Math.min(distinct, pageLength)).subarray(0, pageLength);
+    if (first !== evictedPage) pages[0] = grownForKeys(first, Math.min(distinct, pageLength)).subarray(0, pageLength);
     this.#length = pages[0].length;
     if (distinct <= this.#length) return;
     while (pages.length * pageLength < distinct) {
