@@ -1,6 +1,10 @@
 import fc from "fast-check";
 import { expect, test } from "vitest";
+import { CacheReplay } from "../../../core/replica/replay.ts";
 import { CachedCopies } from "../../../core/serving/cached-copies.ts";
+import { type MeasuredOutcomes, never } from "../../../core/serving/outcomes.ts";
+import { letterTrace } from "../../support/letters.ts";
+import { configOf, replayed } from "../../support/replays.ts";
 
 const replicas = [0, 1, 2];
 const content = fc.oneof(fc.nat(70), fc.constantFrom(0, 31, 32, 63, 64, 40_000));
@@ -28,4 +32,16 @@ test("the ratio of copies is the share of cached contents beyond the first of ea
       }
     }),
   );
+});
+
+test("the cached blocks of served prompts are found on the replicas that served them", () => {
+  const trace = letterTrace(["abc", "abd", "ab", "xyz"]);
+  const { cache } = replayed(trace);
+  const copies = new CachedCopies([{ cache }, { cache }]);
+  const columns = CacheReplay.blockKeys(configOf(trace), trace);
+  // The third request was never routed, the fourth was refused.
+  const outcomes = { replica: Int16Array.of(0, 1, never, 1), refused: Uint8Array.of(0, 0, 0, 1) };
+  copies.add(columns, outcomes as unknown as MeasuredOutcomes);
+  // a b c and a b d: six cached blocks, of which two are copies.
+  expect(copies.ratio).toBe(2 / 6);
 });
