@@ -122,9 +122,12 @@ function standalone(title: string, svg: SVGSVGElement, provenance: Provenance | 
 
 /** The workload and the commands in lines of so many characters. */
 function linesOf({ workload, commands, left }: Provenance, length: number): string[] {
-  const wrapped = commands.flatMap((command) => wrap(command, length));
-  const rest = left > 0 ? [`… and the commands of ${left} more runs`] : wrapped.length > mostLines ? ["…"] : [];
-  return [...wrap(workload, length), ...wrapped.slice(0, mostLines), ...rest];
+  const wrapped = commands.map((command) => wrap(command, length));
+  const shown: string[][] = [];
+  for (const lines of wrapped)
+    if (shown.flat().length + lines.length <= mostLines || shown.length === 0) shown.push(lines);
+  const rest = commands.length + left - shown.length;
+  return [...wrap(workload, length), ...shown.flat(), ...(rest > 0 ? [`… and ${rest} more commands`] : [])];
 }
 
 function wrap(text: string, length: number): string[] {

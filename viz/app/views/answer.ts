@@ -331,5 +331,6 @@ function highestRateText(answers: readonly RateAnswer[], nameIn: (row: RunRow) =
   const highest = answers.findLast(({ meeting }) => meeting !== undefined && meeting.length > 0);
   if (!highest) return "No system meets the SLO at any rate that was run.";
   const rate = highest.rate === undefined ? "the rate of the trace" : `${approximate(highest.rate)} req/s`;
-  return `The SLO is met up to ${rate}, by ${highest.meeting!.map(nameIn).join(", ")}.`;
+  const end = highest === answers.at(-1) ? ", the highest rate that was run" : "";
+  return `The SLO is met up to ${rate}${end}, by ${highest.meeting!.map(nameIn).join(", ")}.`;
 }
