@@ -45,9 +45,9 @@ export async function simulateInThreads(
   const { slo, advance = () => {}, keepSteps = false, sink, signal } = options;
   const { replicas, router, speed } = simulated;
   const { rules, blockTokens, blocks, seed, warmup, audit, schedulerOptions } = config;
-  const parts = pluginNames(config);
+  const plugins = pluginNames(config);
   const count = Math.min(threads ?? availableParallelism(), replicas);
-  if (count < 2 || parts === undefined || !areIndependent(config, simulated)) return undefined;
+  if (count < 2 || plugins === undefined || !areIndependent(config, simulated)) return undefined;
   if (threads === undefined && (await requestsOf(input)) < leastRequests) return undefined;
   const batches = await sharedBatches(input);
   if (batches === undefined) return undefined;
@@ -59,11 +59,11 @@ export async function simulateInThreads(
   if (routes === undefined) return undefined;
   const { router: _, ...plain } = simulated;
   const data: ClusterData = {
-    ...{ batches, routes, parts },
+    ...{ batches, routes, parts: plugins },
     config: { rules, blockTokens, blocks, seed, warmup, audit, schedulerOptions } as ClusterData["config"],
     ...{ simulated: plain, keepSteps },
   };
-  const pool = new TaskThreads<readonly number[], PartResult>(
+  const pool = new TaskThreads<readonly number[], PartResult | undefined>(
     programOf(import.meta.url, "cluster-worker"),
     data,
     count,
@@ -76,13 +76,13 @@ export async function simulateInThreads(
       passed += requests;
       advance(Math.floor(passed / count) - before);
     };
-    const results = await pool.run(dividedReplicas(replicas, count), { advance: share, signal });
-    if (results.some(({ expires }) => expires)) return undefined;
+    const parts = await pool.run(dividedReplicas(replicas, count), { advance: share, signal });
+    const results = parts.flatMap((part) => (part === undefined || part.expires ? [] : [part]));
+    if (results.length < parts.length) return undefined;
     const { run, copies, outcomes } = mergedParts(results, routes);
     if (keepSteps) {
-      const calls = results.map(({ steps }) => steps);
-      if (!run.series.isExact || !calls.every((part) => part !== undefined)) return undefined;
-      for (const steps of mergedSteps(calls)) {
+      if (!run.series.isExact) return undefined;
+      for (const steps of mergedSteps(results.flatMap(({ steps: calls }) => calls ?? []))) {
         sink?.addSteps(steps);
         await yieldToEvents(signal);
       }

@@ -6,7 +6,7 @@ import { simulationConfig } from "./simulation.ts";
 import { type PartResult, repeating, simulatePart } from "./split-cluster.ts";
 
 /** The program of a thread that simulates some replicas of a cluster. */
-serveTasks<ClusterData, readonly number[], PartResult>(
+serveTasks<ClusterData, readonly number[], PartResult | undefined>(
   async (own, { batches, routes, parts, config, simulated, keepSteps }, advance) => {
     const router: RouterPlugin = { name: "known", about: "", source: "", create: () => repeating(routes) };
     const named = { ...(await partsNamed(parts, config.rules, "sim")), ...config };

@@ -44,7 +44,7 @@ export interface PartResult {
   /** When the last of its events was. */
   readonly endNs: Nanos;
   readonly series: SeriesData;
-  /** Undefined if steps were not recorded, or are too many. */
+  /** Undefined if steps were not recorded. */
   readonly steps: StepCalls | undefined;
   /** A replica has entries that expire later, which depends on the end of the whole run: the results are not exact. */
   readonly expires: boolean;
@@ -106,20 +106,22 @@ interface PartOptions {
   readonly own: readonly number[];
   readonly keepSteps: boolean;
   readonly advance: (requests: number) => void;
+  /** Limit of recorded steps; see `StepRecorder`. */
+  readonly mostNumbers?: number;
 }
 
-/** Simulates the replicas `own` of a cluster. */
+/** Simulates the replicas `own` of a cluster. Undefined, without waiting for the end, if it has more steps than are recorded. */
 export async function simulatePart(
   batches: readonly BlockBatch[],
   config: SimulationConfig,
-  { own, keepSteps, advance }: PartOptions,
-): Promise<PartResult> {
-  const recorder = keepSteps ? new StepRecorder(() => simulation.nowNs) : undefined;
+  { own, keepSteps, advance, mostNumbers }: PartOptions,
+): Promise<PartResult | undefined> {
+  const recorder = keepSteps ? new StepRecorder(() => simulation.nowNs, mostNumbers) : undefined;
   const observers = recorder ? [recorder] : [];
   const simulation: Simulation = new Simulation({ ...config, observers, serves: (replica) => own.includes(replica) });
   let reported = 0;
   const run = async () => {
-    while (simulation.run(100_000)) await report();
+    while (!recorder?.isFull && simulation.run(100_000)) await report();
     await report();
   };
   const report = async () => {
@@ -130,9 +132,11 @@ export async function simulatePart(
   for (const { trace, blocks } of batches) {
     simulation.feed(trace, blocks);
     await run();
+    if (recorder?.isFull) return undefined;
   }
   simulation.end();
   await run();
+  if (recorder?.isFull) return undefined;
   const outcomes = simulation.arrivals.batches.map((batch) => batch.outcomes);
   const copies = new CachedCopies(simulation.replicas);
   // The indexes of other replicas do not expect the contents.

@@ -25,12 +25,14 @@ const mostNumbers = 2 ** 25;
 /** Records the steps of some replicas of a run, whose present time `nowNs` returns. */
 export class StepRecorder implements StepObserver {
   readonly #nowNs: () => Nanos;
+  readonly #most: number;
   readonly #columns = Object.fromEntries(names.map((name) => [name, [] as number[]])) as Record<Name, number[]>;
   readonly #endsNs: number[] = [];
   #numbers = 0;
 
-  constructor(nowNs: () => Nanos) {
+  constructor(nowNs: () => Nanos, most = mostNumbers) {
     this.#nowNs = nowNs;
+    this.#most = most;
   }
 
   steps(
@@ -41,7 +43,7 @@ export class StepRecorder implements StepObserver {
     endsNs: Float64Array,
   ): void {
     this.#numbers += names.length + count;
-    if (this.#numbers > mostNumbers) return;
+    if (this.isFull) return;
     const columns = this.#columns;
     const atNs = this.#nowNs();
     columns.atNs.push(atNs);
@@ -54,9 +56,13 @@ export class StepRecorder implements StepObserver {
     for (let i = 0; i < count; i++) this.#endsNs.push(endsNs[i]);
   }
 
-  /** All calls; undefined if there are too many. */
-  get calls(): StepCalls | undefined {
-    if (this.#numbers > mostNumbers) return undefined;
+  /** Whether there were more calls than are kept. */
+  get isFull(): boolean {
+    return this.#numbers > this.#most;
+  }
+
+  /** All calls. */
+  get calls(): StepCalls {
     const columns = names.map((name) => [name, Float64Array.from(this.#columns[name])]);
     return { columns: Object.fromEntries(columns), endsNs: Float64Array.from(this.#endsNs) };
   }

@@ -82,7 +82,7 @@ describe("a cluster divided by replicas", () => {
           }
           const parts = [];
           for (const part of dividedReplicas(replicas, 2))
-            parts.push(await simulatePart(batches, known, { own: part, keepSteps: true, advance: () => {} }));
+            parts.push((await simulatePart(batches, known, { own: part, keepSteps: true, advance: () => {} }))!);
           if (parts.some(({ expires }) => expires)) return;
           divided++;
           const { run, copies, outcomes } = mergedParts(parts, routes);
@@ -113,7 +113,16 @@ describe("a cluster divided by replicas", () => {
       { ...config, router: repeating(routes) },
       { own: [0], keepSteps: false, advance: () => {} },
     );
-    expect(part.replicas.map(({ counters }) => counters.lookups)).toEqual([2]);
+    expect(part!.replicas.map(({ counters }) => counters.lookups)).toEqual([2]);
+  });
+
+  test("ends early if it has more steps than are recorded", async () => {
+    const [trace] = tracesOf([{ prompt: 5 }, { at: 9, prompt: 5 }]);
+    const config = { ...simulationConfigOf({ replicas: 2 }), router: repeating([Uint32Array.of(0, 1)]) };
+    const batches = [{ trace, blocks: CacheReplay.blockKeys(config, trace) }];
+    const part = { own: [0], keepSteps: true, advance: () => {} };
+    expect(await simulatePart(batches, config, { ...part, mostNumbers: 1 })).toBeUndefined();
+    expect(await simulatePart(batches, config, part)).toBeDefined();
   });
 
   test("is not divided by a router that reads a replica or is notified of ends", () => {
