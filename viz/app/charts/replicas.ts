@@ -3,7 +3,7 @@ import { h, segments } from "../controls/dom.ts";
 import type { ClusterReport } from "../controls/run-tiles.ts";
 import { type Column, Table } from "../controls/table.ts";
 import { approximate, integer, milliseconds, percent, perSecond, roundPercent } from "../data/format.ts";
-import type { Line } from "../data/lines.ts";
+import type { Line, Point } from "../data/lines.ts";
 import { getReplicas } from "../data/server.ts";
 import { updateRoute } from "../route.ts";
 import type { ViewContext } from "../view.ts";
@@ -104,19 +104,18 @@ function panelOf(data: ReplicasData, i: number, result: Result): PanelContent<Li
   const values = replicas.map((_, each) => result.of(data, each) ?? []);
   const known = values.flat().filter((value) => value !== null);
   const title = `Replica ${replicas[i].replica}`;
-  const points = values[i].flatMap((value, at) => {
-    if (value === null) return [];
+  const points: Point[] = [];
+  const breaks = new Set<number>();
+  values[i].forEach((value, at) => {
+    if (value === null) return;
     const [from, to] = [startNs[at] / 1e9, endNs[at] / 1e9];
-    return [{ x: from, y: value, text: `${result.text(value)}\n${approximate(from)} to ${approximate(to)} s` }];
+    const text = `${result.text(value)}\n${approximate(from)} to ${approximate(to)} s`;
+    if (typeof values[i][at - 1] !== "number") breaks.add(points.length);
+    points.push({ x: from, y: value, text });
+    // The step of the last interval before a gap extends to its end.
+    if (typeof values[i][at + 1] !== "number") points.push({ x: to, y: value, text });
   });
-  const lines: Line[] = [
-    {
-      ...{ label: title, style: { colour: "var(--c0)", variant: 0 }, points, isStepped: true },
-      breaks: new Set(
-        points.flatMap((point, at) => (at > 0 && isAfterGap(points[at - 1].x, point.x, data) ? [at] : [])),
-      ),
-    },
-  ];
+  const lines: Line[] = [{ label: title, style: { colour: "var(--c0)", variant: 0 }, points, breaks, isStepped: true }];
   const extent = [(startNs[0] ?? 0) / 1e9, (endNs.at(-1) ?? 1e9) / 1e9] as const;
   return {
     ...{ title, kind: "replica" },
@@ -127,10 +126,6 @@ function panelOf(data: ReplicasData, i: number, result: Result): PanelContent<Li
     data: { lines: points.length > 0 ? lines : [], options: optionsOf(title, result, extent, known) },
   };
 }
-
-/** Whether an interval lies between two that have values. */
-const isAfterGap = (before: number, at: number, { startNs, endNs }: ReplicasData) =>
-  at - before > 1.5 * ((endNs[0] - startNs[0]) / 1e9);
 
 /** All panels have equal axes. */
 function optionsOf(
