@@ -4,16 +4,11 @@ import { readdir, writeFile } from "node:fs/promises";
 import { join, resolve } from "node:path";
 import { type Command, Option } from "commander";
 import { InputError } from "../core/errors.ts";
-import { comparisonReport } from "../lab/dashboard/comparison-report.ts";
 import { checkFolder, checkPolicies, sourcesIn } from "../lab/dashboard/sources.ts";
 import { deleteRun, linkRun } from "../lab/output/run-directory.ts";
 import { runsFolder } from "../lab/output/save.ts";
 import { replaceFile } from "../traces/replace-file.ts";
 import type { RunRow } from "../viz/api.ts";
-import { workloadOf } from "../viz/app/data/answer.ts";
-import { searchFor } from "../viz/app/data/search.ts";
-import { reportedRuns } from "../viz/server/reported-runs.ts";
-import { Runs } from "../viz/server/runs.ts";
 import type { Dashboard } from "../viz/server/serve.ts";
 import { path, wholeNumber } from "./input/options.ts";
 import { interruption, withEngine } from "./interrupt.ts";
@@ -72,6 +67,7 @@ async function dashboard(runs: string, options: DashboardOptions): Promise<void>
   if (options.export !== undefined) return await exportComparison(runs, options.export, options.search);
   if (options.search !== undefined) throw new InputError("--search: selects the runs of --export, which is not given");
   const { bundlePage } = await import("../viz/bundle.ts");
+  const { comparisonReport } = await import("../lab/dashboard/comparison-report.ts");
   const folder = resolve(runs);
   const served = await serving(options.port, {
     page: await bundlePage(),
@@ -89,6 +85,14 @@ async function dashboard(runs: string, options: DashboardOptions): Promise<void>
 
 /** Writes the comparison of the runs that the search finds, or of the newest workload. @throws InputError if there are none */
 async function exportComparison(folder: string, file: string, search: string | undefined): Promise<void> {
+  // Loaded on demand: no other command needs them.
+  const [{ Runs }, { reportedRuns }, { searchFor }, { workloadOf }, { comparisonReport }] = await Promise.all([
+    import("../viz/server/runs.ts"),
+    import("../viz/server/reported-runs.ts"),
+    import("../viz/app/data/search.ts"),
+    import("../viz/app/data/answer.ts"),
+    import("../lab/dashboard/comparison-report.ts"),
+  ]);
   const runs = new Runs(resolve(folder));
   const rows = (await runs.list()).filter((row): row is RunRow => !("problem" in row) && !row.notes?.hidden);
   const isFound = search === undefined ? undefined : searchFor(search);
