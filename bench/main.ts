@@ -149,12 +149,9 @@ function printSweep(): void {
 }
 
 function printServe(): void {
-  console.log("\nThe server: text workers in threads of their own, and in the server's (medians of pairs)");
-  for (const model of ["random:tiny", "random:15m"]) {
-    console.log(model);
-    for (const { name, value, unit } of child("./serve.ts", [model]))
-      console.log(`${name.padEnd(44)}${short(value).padStart(10)} ${unit}`);
-  }
+  console.log("\nThe server, random:tiny: text workers in threads of their own, and in the server's (medians of pairs)");
+  for (const { name, value, unit } of child("./serve.ts", []))
+    console.log(`${name.padEnd(44)}${short(value).padStart(10)} ${unit}`);
 }
 
 const parts: Record<string, () => void> = {

@@ -10,7 +10,7 @@ import type { RunningServer, ServeOptions } from "../lab/serve/serve.ts";
 import { type WorkerMode, workerModes } from "../lab/serve/worker-modes.ts";
 import { addParts, bitsOption, engineTargetOption, parseCapacity, path, wholeNumber } from "./input/options.ts";
 import { bytes, namedNumber, share } from "./input/simulation-options.ts";
-import { interruption, withEngine } from "./interrupt.ts";
+import { interruption, watchingSignals, withEngine } from "./interrupt.ts";
 import { complain, print } from "./output/print.ts";
 import { parseRules } from "./replay.ts";
 
@@ -131,7 +131,8 @@ async function serve({ rule, apiKey: keys, grace, live, ...options }: ServeComma
       interruption,
     );
     print(`${started(server, options)}\n`);
-    await untilSignal(server);
+    // Also with plug-in code, which must return before a signal is handled.
+    await watchingSignals(() => untilSignal(server));
   });
 }
 

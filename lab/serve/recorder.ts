@@ -1,9 +1,8 @@
 import { once } from "node:events";
 import { createWriteStream, type WriteStream } from "node:fs";
 import { InputError } from "../../core/errors.ts";
-import type { RequestEnd } from "../../engine/online-engine.ts";
+import type { OnlineRequest, RequestEnd } from "../../engine/online-engine.ts";
 import { jsonIds, jsonLine, optionalJson } from "../../traces/writer.ts";
-import type { OutputRequest } from "./generator.ts";
 
 /**
  * Records the served requests as a trace of token ids, in the order of their arrival: a request is written when it and all before it
@@ -38,7 +37,7 @@ export class Recorder {
   }
 
   ended(
-    request: Pick<OutputRequest, "prompt" | "maxTokens" | "namespace" | "session" | "priority">,
+    request: Pick<OnlineRequest, "prompt" | "maxTokens" | "namespace" | "session" | "priority">,
     output: readonly number[],
     end: RequestEnd,
   ): void {

@@ -24,6 +24,7 @@ import { LiveRun } from "../run/live.ts";
 import { defaultModel, engineCapacity, engineFrom, poolBytesPerToken, type RealEngine } from "../run/real-engine.ts";
 import { openPool } from "../run/run-engine.ts";
 import type { SimulationOptions } from "../run/simulation-options.ts";
+import { withFile } from "../run/slices.ts";
 import type { Target } from "../run/target.ts";
 import type { LiveOptions } from "../run/trace-run.ts";
 import { serverApp, Traffic } from "./app.ts";
@@ -159,7 +160,10 @@ async function start(
     live.watch(engine);
     started.push(() => live.close());
   }
-  const ended = Promise.race([engine.run(), tokenizer.died, detokenizer.died]).finally(closeAll);
+  const running = engine.run().catch((error: unknown) => {
+    throw withFile(error, parts);
+  });
+  const ended = Promise.race([running, tokenizer.died, detokenizer.died]).finally(closeAll);
   // Also if nobody awaits it yet.
   ended.catch(() => {});
   const { port: actual } = http.address() as AddressInfo;

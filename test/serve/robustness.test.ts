@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { connect } from "node:net";
 import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
 import { beforeAll, describe, expect, test } from "vitest";
 import { kvlab, newFolder } from "../cli/program.ts";
 import { eventsOf, Server, startMs } from "./server.ts";
@@ -235,6 +236,32 @@ describe("the end of the server", () => {
     ending.signal("SIGINT");
     expect((await ending.ended).code).not.toBe(0);
     expect(await running).toBeInstanceOf(Error);
+  });
+});
+
+describe("a user's policy", () => {
+  const file = (name: string) => fileURLToPath(new URL(`../cli/broken/${name}.ts`, import.meta.url));
+
+  test("a signal lets requests in progress end", async () => {
+    const ending = await Server.start([
+      "--eviction",
+      fileURLToPath(new URL("../../examples/used-again.ts", import.meta.url)),
+    ]);
+    const running = ending.post(completions, { ...request, max_tokens: 1500 });
+    await expect.poll(() => ending.metric("vllm:num_requests_running")).toBe(1);
+    ending.signal("SIGINT");
+    expect((await running).status).toBe(200);
+    expect((await ending.ended).code).toBe(0);
+  });
+
+  test("its error ends the server with the name of its file, and connections are closed", async () => {
+    const failing = await Server.start(["--eviction", file("throws")]);
+    const prompt = "a prompt of more than two blocks of sixteen tokens";
+    expect((await failing.post(completions, { ...request, prompt })).status).toBe(200);
+    await expect(failing.post(completions, { ...request, prompt })).rejects.toThrow();
+    const { code, stderr } = await failing.ended;
+    expect(code).toBe(2);
+    expect(stderr).toMatch(/throws\.ts: .*no place for a hit/);
   });
 });
 
