@@ -149,7 +149,9 @@ function printSweep(): void {
 }
 
 function printServe(): void {
-  console.log("\nThe server, random:tiny: text workers in threads of their own, and in the server's (medians of pairs)");
+  console.log(
+    "\nThe server, random:tiny: text workers in threads of their own, and in the server's (medians of pairs)",
+  );
   for (const { name, value, unit } of child("./serve.ts", []))
     console.log(`${name.padEnd(44)}${short(value).padStart(10)} ${unit}`);
 }
