@@ -12,6 +12,9 @@ import type {
 } from "../../viz/api.ts";
 import { phasesOf } from "../../viz/app/data/request-times.ts";
 import { latencySeriesOf } from "../../viz/server/latency-series.ts";
+import { replicasOf } from "../../viz/server/replicas.ts";
+import { Requests } from "../../viz/server/requests.ts";
+import { sessionsOf } from "../../viz/server/sessions.ts";
 import { ended, newFolder, start } from "../cli/program.ts";
 import { type Client, dashboardOver } from "./dashboard.ts";
 
@@ -135,6 +138,21 @@ describe("replicas", () => {
       // A step of a warm-up request may have begun before the first arrival of a measured one.
       expect(busy / (endNs[6] - startNs[0])).toBeCloseTo(cluster.replicas[i].utilisation, 1);
     });
+  });
+
+  test("with any number are listed, and a table without their times is refused", () => {
+    const names = ["request", "arrivalNs", "admittedNs", "firstTokenNs", "finishedNs", "inputTokens", "outputTokens"];
+    const table = (values: Readonly<Record<string, number>>) => ({
+      rowCount: 1,
+      columns: new Map(Object.entries(values).map(([name, value]) => [name, Float64Array.of(value)])),
+    });
+    const times = Object.fromEntries(names.map((name, i) => [name, i + 1]));
+    const requests = new Requests(table({ ...times, hitTokens: 0, refused: 0, replica: 2e9 }));
+    const steps = table({ replica: 2e9, startNs: 2, durationNs: 1e15 });
+    const { replicas } = replicasOf(requests, steps, 1);
+    expect(replicas).toMatchObject([{ replica: 2e9, requests: 1, finished: [1], hitRatios: [0] }]);
+    expect(() => replicasOf(new Requests(table({ request: 0, replica: 0 })), steps, 1)).toThrow(/damaged/);
+    expect(() => sessionsOf(new Requests(table({ request: 0, session: 1 })), 5)).toThrow(/damaged/);
   });
 
   test("are refused for a run without a clock", async () => {

@@ -4,6 +4,8 @@ import { Refusal } from "./refusal.ts";
 import type { Requests } from "./requests.ts";
 import type { Table } from "./tables.ts";
 
+const required = ["arrivalNs", "admittedNs", "finishedNs", "inputTokens", "hitTokens", "ttftMs", "refused"];
+
 /** Responses have at most so many replicas. */
 const mostReplicas = 256;
 
@@ -22,16 +24,19 @@ interface Intervals {
 export function replicasOf(requests: Requests, steps: Table | undefined, bins: number): ReplicasData {
   const replica = requests.columns.get("replica");
   if (!replica) throw new Refusal(404, "the run has no clock, and one replica");
+  const missing = required.find((name) => !requests.columns.has(name));
+  if (missing) throw new Refusal(422, `requests.parquet is damaged (it has no column ${missing})`);
   const intervals = intervalsOf(requests, bins);
-  const numbers = [...new Set(replica)].filter((each) => !Number.isNaN(each)).sort((a, b) => a - b);
-  const busy = steps && busyNsOf(steps, intervals, numbers.at(-1) ?? -1);
+  const all = [...new Set(replica)].filter((each) => !Number.isNaN(each)).sort((a, b) => a - b);
+  const numbers = all.slice(0, mostReplicas);
+  const busy = steps && busyNsOf(steps, intervals, numbers);
   const starts = Array.from({ length: intervals.count }, (_, i) => intervals.startNs + i * intervals.lengthNs);
   return {
     startNs: starts,
     endNs: starts.map((start) => start + intervals.lengthNs),
-    replicas: numbers.slice(0, mostReplicas).map((number) => ({
+    replicas: numbers.map((number) => ({
       ...rowOf(requests, number, intervals),
-      ...(busy && { utilisation: busy[number].map((ns) => Math.min(1, ns / intervals.lengthNs)) }),
+      ...(busy && { utilisation: busy.get(number)!.map((ns) => Math.min(1, ns / intervals.lengthNs)) }),
     })),
   };
 }
@@ -89,14 +94,18 @@ function rowOf(requests: Requests, number: number, intervals: Intervals): Replic
 }
 
 /** By replica and interval, the time with a step. */
-function busyNsOf({ columns, rowCount }: Table, intervals: Intervals, last: number): number[][] | undefined {
+function busyNsOf(
+  { columns, rowCount }: Table,
+  intervals: Intervals,
+  numbers: readonly number[],
+): Map<number, number[]> | undefined {
   const [replica, starts, durations] = ["replica", "startNs", "durationNs"].map((name) => columns.get(name));
   if (!replica || !starts || !durations) return undefined;
   const { startNs, lengthNs, count } = intervals;
-  const busy = Array.from({ length: last + 1 }, () => new Array<number>(count).fill(0));
+  const busy = new Map(numbers.map((number) => [number, new Array<number>(count).fill(0)]));
   const endNs = startNs + count * lengthNs;
   for (let row = 0; row < rowCount; row++) {
-    const own = busy[replica[row]];
+    const own = busy.get(replica[row]);
     const to = Math.min(endNs, starts[row] + durations[row]);
     for (let from = Math.max(startNs, starts[row]); own && from < to; ) {
       const i = indexOf(intervals, from);

@@ -5,6 +5,8 @@ import type { Requests } from "./requests.ts";
 /** Sessions with their totals, those with the most requests first. @throws Refusal if the run has no sessions */
 export function sessionsOf({ columns, total }: Requests, most: number): SessionsData {
   const session = columns.get("session");
+  const missing = ["arrivalNs", "inputTokens", "hitTokens"].find((name) => !columns.has(name));
+  if (missing) throw new Refusal(422, `requests.parquet is damaged (it has no column ${missing})`);
   const [numbers, arrivals, input, hits] = ["request", "arrivalNs", "inputTokens", "hitTokens"].map(
     (name) => columns.get(name)!,
   );
