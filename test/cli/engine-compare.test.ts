@@ -60,10 +60,10 @@ test("the files of a model are opened once for any number of rates", async () =>
   const folder = newFolder();
   const config = randomConfig("tiny");
   const model = checkpointOf(config, randomWeights(config, 1), { shards: 9 });
-  const rates = Array.from({ length: 20 }, (_, i) => 100 + i);
+  const rates = Array.from({ length: 40 }, (_, i) => 100 + i);
   const args = ["compare", "example", "--limit", "2", "--target", "cpu", "--blocks", "100", "--preset", "vllm"];
   // From source, because the modules of a built program are opened at the same time.
-  const few = ["-c", 'ulimit -n 128; exec "$@"', "sh", process.execPath, ...fromSource()];
+  const few = ["-c", 'ulimit -n 256; exec "$@"', "sh", process.execPath, ...fromSource()];
   const env = { ...process.env, XDG_CACHE_HOME: join(folder, "cache") };
   const child = spawn("sh", [...few, ...args, "--model", model, "--rate", rates.join(), "--json"], {
     cwd: folder,
