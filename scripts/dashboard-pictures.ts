@@ -88,6 +88,7 @@ async function take(
   });
   await page.goto(`${url}#/${view}`);
   if (view.startsWith("travel")) await page.locator(".readout dd").first().waitFor();
+  if (view.startsWith("request")) await page.getByText("Loading the request").waitFor({ state: "detached" });
   await act?.(page);
   await page.waitForTimeout(1500);
   await (element ? page.locator(element).first() : page).screenshot({

@@ -94,6 +94,17 @@ describe("the choice of a figure", () => {
   });
 });
 
+test("runs whose sizes differ by less than 5 % have no axis of memory, and no Pareto front over it", () => {
+  const near = [2047, 2048].map((blocks) => ({
+    ...timed("vllm", 2, 10, { capacityTokens: 16 * blocks, kvBytesPerToken: 131_072 }),
+    settings: {},
+  }));
+  expect(resultsOf(near).map(({ name }) => name)).not.toContain("memory");
+  expect(chosenFigure(near, none)).toBeUndefined();
+  const far = near.map((row, i) => ({ ...row, capacityTokens: row.capacityTokens! * (i + 1) }));
+  expect(resultsOf(far).map(({ name }) => name)).toContain("memory");
+});
+
 describe("lines", () => {
   test("runs of several seeds are one point, their mean, with their range; a size that was not run breaks the line", () => {
     const rows = [

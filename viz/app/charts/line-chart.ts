@@ -142,9 +142,7 @@ export class LineChart {
   #drawAxes(xs: Scale, ys: Scale, isNarrow: boolean): void {
     const { x, y } = this.#options;
     const { left, right, bottom } = this.#scales;
-    const across = axisBottom<number>(xs)
-      .tickFormat((value) => x.format(Number(value)))
-      .tickSizeOuter(0);
+    const across = axisBottom<number>(xs).tickFormat(onceEach(x.format)).tickSizeOuter(0);
     if (x.ticks) across.tickValues([...x.ticks]);
     else if (x.log) {
       const ticks = logTicks(xs.domain());
@@ -152,7 +150,7 @@ export class LineChart {
     } else across.ticks(isNarrow ? 3 : 8);
     const up = axisLeft<number>(ys)
       .ticks(6)
-      .tickFormat((value) => y.format(Number(value)))
+      .tickFormat(onceEach(y.format))
       .tickSize(-(right - left));
     if (y.log) up.tickValues(logTicks(ys.domain()));
     this.#layers.x.attr("transform", `translate(0,${bottom})`).call(across);
@@ -445,4 +443,15 @@ function logTicks([low, high]: readonly number[]): number[] {
     }
   }
   return ticks;
+}
+
+/** A format of ticks that leaves out a text equal to that of the tick before. */
+function onceEach(format: (value: number) => string): (value: number) => string {
+  let before: string | undefined;
+  return (value) => {
+    const text = format(Number(value));
+    const isRepeated = text === before;
+    before = text;
+    return isRepeated ? "" : text;
+  };
 }

@@ -10,7 +10,7 @@ import {
   settingParts,
   tickMs,
 } from "./format.ts";
-import { haveOneSize } from "./line-breaks.ts";
+import { haveOneSize, sameSize } from "./line-breaks.ts";
 
 /** A quantity of a run that can be an axis of a figure. */
 export interface Quantity {
@@ -111,13 +111,22 @@ const countOf = (setting: Setting | undefined) => (typeof setting === "number" ?
 
 const differ = (rows: readonly RunRow[], { of }: Quantity) => new Set(rows.map(of)).size > 1;
 
+/** Whether values differ by more than sizes of one number of tokens in systems with other block sizes do. */
+function differClearly(rows: readonly RunRow[], { of }: Quantity): boolean {
+  const values = rows.map(of).filter((value) => value !== undefined);
+  return (
+    Math.max(...values) > Math.min(...values) * sameSize || new Set(rows.map((row) => of(row) === undefined)).size > 1
+  );
+}
+
 /** Results that say nothing where all runs have the same value. */
 const needsDifference: ReadonlySet<string> = new Set(["refused", "memory", "gpus"]);
 
 /** Results that some of the runs have. */
 export const resultsOf = (rows: readonly RunRow[]): Quantity[] =>
   results.filter(
-    (each) => rows.some((row) => each.of(row) !== undefined) && (!needsDifference.has(each.name) || differ(rows, each)),
+    (each) =>
+      rows.some((row) => each.of(row) !== undefined) && (!needsDifference.has(each.name) || differClearly(rows, each)),
   );
 
 const size = quantity("capacity", "cache size, tokens", ({ capacityTokens }) => capacityTokens ?? undefined);

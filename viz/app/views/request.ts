@@ -40,9 +40,12 @@ async function showRequest(context: ViewContext): Promise<void> {
     root.append(h("p", { class: "problem", role: "alert" }, "The address names no request."));
     return;
   }
+  const loading = h("p", { class: "hint" }, "Loading the request …");
+  root.append(loading);
   try {
     const histories = await Promise.all(ids.map((id) => getHistory(id, number, signal)));
     if (signal.aborted) return;
+    loading.remove();
     const labels = namesOf(context, ids);
     drawRequest(
       context,
@@ -51,6 +54,7 @@ async function showRequest(context: ViewContext): Promise<void> {
     );
   } catch (error) {
     if (signal.aborted) return;
+    loading.remove();
     root.append(
       h("p", { class: "problem", role: "alert" }, `This request cannot be shown: ${(error as Error).message}`),
     );
