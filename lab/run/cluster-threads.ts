@@ -23,7 +23,8 @@ export interface ClusterData {
     RunConfig,
     "rules" | "blockTokens" | "blocks" | "seed" | "warmup" | "audit" | "schedulerOptions"
   >;
-  readonly simulated: Omit<Simulated, "router">;
+  /** A thread reads the profile again: its curves are objects. */
+  readonly simulated: Omit<Simulated, "router" | "profile">;
   readonly keepSteps: boolean;
 }
 
@@ -57,7 +58,7 @@ export async function simulateInThreads(
     speed,
   });
   if (routes === undefined) return undefined;
-  const { router: _, ...plain } = simulated;
+  const { router: _, profile: __, ...plain } = simulated;
   const data: ClusterData = {
     ...{ batches, routes, parts: plugins },
     config: { rules, blockTokens, blocks, seed, warmup, audit, schedulerOptions } as ClusterData["config"],
@@ -96,10 +97,11 @@ export async function simulateInThreads(
 
 /** Whether nothing but the router may connect the replicas, and all is data or has a name. */
 function areIndependent({ eviction, before, events, hash }: RunConfig, simulated: Simulated): boolean {
-  const { disaggregation, network, router, loop, concurrency, dataParallel, cost, profile } = simulated;
+  const { disaggregation, network, router, loop, concurrency, dataParallel, cost, profile, profileFolder } = simulated;
   const isConnected = disaggregation !== undefined || network !== undefined || dataParallel > 1;
   const isOpen = loop === "open" && concurrency === undefined;
-  const isData = cost === undefined && profile === undefined && hash === undefined && before === undefined;
+  const isNamed = profile === undefined ? cost === undefined : profileFolder !== undefined;
+  const isData = isNamed && hash === undefined && before === undefined;
   return !isConnected && isOpen && isData && !isUserPlugin(router.router) && !eviction.offline && !events;
 }
 

@@ -1,9 +1,7 @@
 import { InputError } from "../../core/errors.ts";
 import type { Hardware } from "../../sim/cost/hardware.ts";
 import type { ModelShape } from "../../sim/cost/model-shape.ts";
-import type { OperatorProfile } from "../../sim/cost/profile/profile.ts";
 import { type ProfileFolder, packageProfiles, profileNamed, profileOf } from "../profiles/catalogue.ts";
-import { readProfile } from "../profiles/read-profile.ts";
 import { expertDevices, type Parallelism } from "./parallelism.ts";
 import type { SimulationOptions } from "./simulation-options.ts";
 
@@ -31,8 +29,8 @@ export async function givenProfile({ cost }: ProfileOptions): Promise<ProfileFol
 }
 
 /**
- * The operator times of a simulation: of the given profile, or of the package's profile of this model on this device, if it has
- * one and no other cost model was chosen.
+ * The profile of a simulation's operator times: the given one, or the package's profile of this model on this device, if it has one
+ * and no other cost model was chosen.
  *
  * @throws InputError if the given profile was measured for another model, device or degree of tensor parallelism
  */
@@ -40,15 +38,14 @@ export async function profileFor(
   options: ProfileOptions,
   given: ProfileFolder | undefined,
   system: System,
-): Promise<OperatorProfile | undefined> {
+): Promise<ProfileFolder | undefined> {
   const { model, hardware, parallelism } = system;
   const { tensorParallel } = parallelism;
   const dividesExperts = areExpertsDivided(system);
   if (given === undefined) {
     if (options.cost !== undefined || options.efficiency !== undefined || isOtherType(options)) return undefined;
     if (dividesExperts) return undefined;
-    const known = await profileOf(hardware.name, model.name, tensorParallel);
-    return known && (await readProfile(known, tensorParallel));
+    return await profileOf(hardware.name, model.name, tensorParallel);
   }
   for (const [option, wanted, measured] of [
     ["--gpu", hardware.name, given.gpu],
@@ -63,7 +60,7 @@ export async function profileFor(
   if (model.window)
     throw new InputError(`--cost ${options.cost}: ${model.name} has sliding-window layers, which profiles do not have`);
   if (dividesExperts) throw new InputError(`--cost ${options.cost} was measured with whole experts; give --ep`);
-  return await readProfile(given, tensorParallel);
+  return given;
 }
 
 /** A sentence for the output if the package's profile of this model on this device is not used because of other options. */

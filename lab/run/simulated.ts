@@ -9,6 +9,7 @@ import type { ExpertExchange } from "../../sim/cost/expert-group.ts";
 import type { Hardware } from "../../sim/cost/hardware.ts";
 import type { ModelShape } from "../../sim/cost/model-shape.ts";
 import type { OperatorProfile } from "../../sim/cost/profile/profile.ts";
+import type { ProfileFolder } from "../profiles/catalogue.ts";
 
 /** Separate replicas for prefill and decode; `router` chooses among the former. */
 export interface SimulatedPools {
@@ -46,6 +47,8 @@ export interface Simulated {
   readonly cost: string | CostModel | undefined;
   /** Operator times that were measured on the device. */
   readonly profile: OperatorProfile | undefined;
+  /** Where `profile` was read. */
+  readonly profileFolder?: ProfileFolder | undefined;
   /** Why the package's profile of this model on this device is not used, as a sentence. */
   readonly unusedProfileNote?: string | undefined;
   readonly replicas: number;

@@ -17,6 +17,7 @@ import { stagesOf } from "../../sim/cost/stages.ts";
 import type { DraftCost } from "../../sim/draft-cost.ts";
 import type { SimulationConfig } from "../../sim/simulation.ts";
 import { readTextFile } from "../../traces/read-text.ts";
+import { readProfile } from "../profiles/read-profile.ts";
 import type { Capacity } from "./capacity.ts";
 import { pluginNamed, type RunConfig } from "./configuration.ts";
 import { costFrom } from "./cost-file.ts";
@@ -68,6 +69,7 @@ export async function simulatedFrom(
     throw new InputError(`--router-option has no effect with ${one}`);
   checkConcurrency(options);
   if (turns) checkTurns(turns);
+  const profileFolder = await profileFor(options, given, { model, hardware, parallelism });
   return {
     model,
     hardware,
@@ -78,7 +80,8 @@ export async function simulatedFrom(
     gpuMemory: options.gpuMemory ?? simulatedDefaults.gpuMemory,
     swapSpace: options.swapSpace ?? defaultSwapSpace,
     cost: options.cost === rooflineName ? undefined : options.cost,
-    profile: await profileFor(options, given, { model, hardware, parallelism }),
+    profile: profileFolder && (await readProfile(profileFolder, parallelism.tensorParallel)),
+    profileFolder,
     unusedProfileNote: await unusedProfileNote(options, { model, hardware, parallelism }),
     replicas,
     router: { router, routerOptions: options.routerOption },

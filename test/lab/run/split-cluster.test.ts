@@ -141,19 +141,21 @@ describe("a cluster divided by replicas", () => {
 
 describe("a cluster in threads", async () => {
   const trace = await readTrace(chatSource({ requests: 400 }));
-  const configOf = async (router: string, eviction: string) => {
+  const configOf = async (router: string, eviction: string, gpu = "l40s") => {
     const parts = await partsNamed({ eviction, scheduler: "fcfs-chunked" }, {}, "sim");
-    const options = { replicas: 3, router, rate: 20, gpu: "l40s" };
+    const options = { replicas: 3, router, rate: 20, gpu };
     const simulated = await simulatedFrom(options, trace);
     const config: RunConfig = { ...parts, blockTokens: 16, blocks: 2000, seed: 3, warmup: 20, simulated };
     return { config, simulated, input: inMemory(trace, CacheReplay.blockKeys(config, trace)) };
   };
 
   test.each([
-    ["round-robin", "lru"],
-    ["random", "arc"],
-  ])("has the metrics of one thread: %s, %s", async (router, eviction) => {
-    const { config, simulated, input } = await configOf(router, eviction);
+    ["round-robin", "lru", "l40s"],
+    ["random", "arc", "l40s"],
+    ["random", "lru", "rtx-pro-6000"],
+  ])("has the metrics of one thread: %s, %s, %s", async (router, eviction, gpu) => {
+    const { config, simulated, input } = await configOf(router, eviction, gpu);
+    expect(simulated.profile?.name).toBe(gpu === "l40s" ? undefined : "rtxpro6000-llama-3.1-8b/tp1");
     let passed = 0;
     const advance = (requests: number) => {
       passed += requests;
@@ -168,11 +170,11 @@ describe("a cluster in threads", async () => {
   });
 
   test.each([
-    ["round-robin", "lru", 0],
-    ["random", "arc", 20],
-  ])("is saved in the same files, byte for byte, as from one thread: %s, %s, warm-up %i", async (...choice) => {
-    const [router, eviction, warmup] = choice;
-    const { config, simulated, input } = await configOf(router, eviction);
+    ["round-robin", "lru", "rtx4090", 0],
+    ["random", "arc", "l40s", 20],
+  ])("is saved in the same files, byte for byte, as from one thread: %s, %s, %s, warm-up %i", async (...choice) => {
+    const [router, eviction, gpu, warmup] = choice;
+    const { config, simulated, input } = await configOf(router, eviction, gpu);
     const saved = async (run: (sink: RunTables) => Promise<TimeSeries | undefined>) => {
       const folder = mkdtempSync(join(tmpdir(), "kvlab-cluster-"));
       try {
