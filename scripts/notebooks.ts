@@ -41,7 +41,8 @@ try {
 
 async function make(names: readonly string[], only: { quick: boolean; pages: boolean; preview: boolean }) {
   const stop = new AbortController();
-  process.once("SIGINT", () => stop.abort());
+  const interrupt = () => stop.abort();
+  process.once("SIGINT", interrupt);
   const options = {
     folder,
     traces: resolve(process.env["KVLAB_TRACES"] ?? join(root, "../shared/traces")),
@@ -54,6 +55,8 @@ async function make(names: readonly string[], only: { quick: boolean; pages: boo
   } catch (error) {
     stop.abort();
     throw error;
+  } finally {
+    process.off("SIGINT", interrupt);
   }
   const out = await buildPages(folder, names);
   process.stdout.write(`pages in ${out}; npm run notebooks -- --pages --preview serves them\n`);

@@ -1,5 +1,5 @@
 import { scaleLinear } from "d3-scale";
-import { chartStyle, escaped } from "../traces/plots/chart.ts";
+import { escaped, framed } from "../traces/plots/chart.ts";
 
 /** A bar with its value as a text. */
 export interface Bar {
@@ -29,13 +29,5 @@ export function barsSvg(title: string, subtitle: string, bars: readonly Bar[]): 
     );
   });
   const height = top + bars.length * rowHeight + 12;
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif" font-size="13" role="img" aria-label="${escaped(title)}">
-<style>${chartStyle}
-</style>
-<rect class="ground" width="${width}" height="${height}"/>
-<text x="32" y="24" font-size="15" font-weight="600">${escaped(title)}</text>
-<text class="muted" x="32" y="44">${escaped(subtitle)}</text>
-${rows.join("\n")}
-</svg>
-`;
+  return framed({ width, height, left: 32, title, subtitle }, rows);
 }

@@ -164,7 +164,7 @@ async function start(
     throw withFile(error, parts);
   });
   const ended = Promise.race([running, tokenizer.died, detokenizer.died]).finally(closeAll);
-  // Also if nobody awaits it yet.
+  // A rejection is handled also before `ended` is awaited.
   ended.catch(() => {});
   const { port: actual } = http.address() as AddressInfo;
   return {

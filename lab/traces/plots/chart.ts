@@ -67,7 +67,7 @@ const classesOf = (background: 0 | 1) =>
     .join("\n  ");
 
 /** Text, grid and curves on light and dark backgrounds; classes `f0` to `f7` fill with the colours of the curves. */
-export const chartStyle = `
+const chartStyle = `
   svg { background: #ffffff } text { fill: #24292f } .muted { fill: #57606a } .ground { fill: #ffffff }
   .grid { stroke: #d8dee4 } .axis { stroke: #57606a }
   ${classesOf(0)}
@@ -99,17 +99,11 @@ export function chartSvg({ title, subtitle, x, y, curves }: Chart): string {
     ...curves.map((curve, i) => pathOf(curve, i, acrossOf, upOf)),
     ...legend.parts,
   ];
-  return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif" font-size="13" role="img" aria-label="${escaped(title)}">
-<style>${chartStyle}
-</style>
-<rect class="ground" width="${width}" height="${height}"/>
-<text x="${margin.left}" y="24" font-size="15" font-weight="600">${escaped(title)}</text>
-<text class="muted" x="${margin.left}" y="44">${escaped(subtitle)}</text>
-${parts.join("\n")}
-<text x="${(margin.left + right) / 2}" y="${height - 10}" text-anchor="middle">${escaped(x.label)}</text>
-<text transform="translate(18 ${(top + bottom) / 2}) rotate(-90)" text-anchor="middle">${escaped(y.label)}</text>
-</svg>
-`;
+  parts.push(
+    `<text x="${(margin.left + right) / 2}" y="${height - 10}" text-anchor="middle">${escaped(x.label)}</text>`,
+    `<text transform="translate(18 ${(top + bottom) / 2}) rotate(-90)" text-anchor="middle">${escaped(y.label)}</text>`,
+  );
+  return framed({ width, height, left: margin.left, title, subtitle }, parts);
 }
 
 type Scale = ScaleContinuousNumeric<number, number>;
@@ -189,3 +183,24 @@ function legendOf(curves: readonly Curve[]): { readonly parts: string[]; readonl
 /** A text in XML or HTML, also in an attribute. */
 export const escaped = (text: string): string =>
   text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll('"', "&quot;");
+
+interface Frame {
+  readonly width: number;
+  readonly height: number;
+  /** Where the title begins. */
+  readonly left: number;
+  readonly title: string;
+  readonly subtitle: string;
+}
+
+/** An SVG document with a title, a subtitle and these elements. */
+export const framed = ({ width, height, left, title, subtitle }: Frame, parts: readonly string[]): string =>
+  `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" font-family="system-ui, sans-serif" font-size="13" role="img" aria-label="${escaped(title)}">
+<style>${chartStyle}
+</style>
+<rect class="ground" width="${width}" height="${height}"/>
+<text x="${left}" y="24" font-size="15" font-weight="600">${escaped(title)}</text>
+<text class="muted" x="${left}" y="44">${escaped(subtitle)}</text>
+${parts.join("\n")}
+</svg>
+`;

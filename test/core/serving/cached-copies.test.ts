@@ -16,7 +16,7 @@ function bitsOf(contents: readonly number[]): Uint32Array {
   return bits;
 }
 
-test("the ratio of copies is the share of cached contents beyond the first of each, whoever has found them", () => {
+test("the ratio of copies is the share of cached contents beyond the first of each, whichever request found them", () => {
   fc.assert(
     fc.property(fc.array(fc.array(content, { maxLength: 30 }), { minLength: 3, maxLength: 3 }), (found) => {
       const copies = new CachedCopies(replicas.map(() => ({ cache: undefined as never })));
